@@ -1,0 +1,58 @@
+# Every dependency, and why it is there. All are Debian and Ubuntu packages (scripts/setup installs them).
+
+find_package(Threads REQUIRED)
+
+# oneTBB: the arena in which a compute stream runs its parallel loops.
+find_package(TBB REQUIRED)
+
+# Boost.Lockfree: queues between the trainer's thread, the transfer engine and the streams.
+# Boost.Intrusive: lists that link entries without allocating. Headers only.
+find_package(Boost 1.74 REQUIRED)
+
+# fmt: text of errors, logs and reports.
+find_package(fmt REQUIRED)
+
+# spdlog: log levels and sinks, behind lib/support/log.hpp.
+find_package(spdlog REQUIRED)
+
+# nlohmann-json: statistics as JSON, and later plans and profiles.
+find_package(nlohmann_json REQUIRED)
+
+# xxhash: checksums for FERRY_VERIFY=checksum.
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_library(XXHASH_LIBRARY xxhash REQUIRED)
+if(NOT TARGET ferry_xxhash)
+  add_library(ferry_xxhash INTERFACE)
+  target_include_directories(ferry_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
+  target_link_libraries(ferry_xxhash INTERFACE ${XXHASH_LIBRARY})
+endif()
+
+if(FERRY_BUILD_TOOLS OR FERRY_BUILD_EXAMPLES)
+  # CLI11: flags of the ferry command and of the demo.
+  find_package(CLI11 REQUIRED)
+endif()
+
+if(FERRY_BUILD_EXAMPLES)
+  # A BLAS: the matrix products of the demo. Single-threaded calls inside oneTBB tiles, so that one
+  # thread pool serves everything; oneDNN is fastest at these shapes and needs no CPU-type workaround,
+  # any CBLAS will do.
+  find_package(dnnl QUIET)
+  if(dnnl_FOUND)
+    find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's own pool, which the demo sets to one thread
+  else()
+    find_package(BLAS REQUIRED)
+    find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas blis REQUIRED)
+  endif()
+endif()
+
+if(FERRY_BUILD_TESTS)
+  # GoogleTest: unit, contract, stress and end-to-end tests.
+  find_package(GTest REQUIRED)
+  # rapidcheck: property tests of the arena, the store and the session.
+  find_package(rapidcheck REQUIRED)
+endif()
+
+if(FERRY_BUILD_BENCH)
+  # Google Benchmark: bench/.
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,98 @@
+// Settings. One table in lib/support/config.cpp gives each its name here, its environment variable, its
+// line in `ferry env` and its row in the README.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ferry/host_device.hpp"
+
+namespace ferry {
+
+/// Bytes, or a share of some total that is known only later.
+struct byte_amount {
+  std::size_t bytes = 0;
+  double fraction = 0;  ///< used instead of `bytes` when above zero
+
+  static byte_amount exactly(std::size_t bytes) noexcept { return {bytes, 0}; }
+  static byte_amount share(double fraction) noexcept { return {0, fraction}; }
+  [[nodiscard]] std::size_t of(std::size_t total) const noexcept;
+  friend bool operator==(byte_amount, byte_amount) noexcept = default;
+};
+
+enum class policy_kind : std::uint8_t { keep, recompute, offload, every, sqrt, selective };
+
+struct policy_choice {
+  policy_kind kind = policy_kind::offload;
+  unsigned every = 0;  ///< with `policy_kind::every`
+
+  friend bool operator==(policy_choice, policy_choice) noexcept = default;
+};
+
+enum class verify_mode : std::uint8_t { off, checksum };
+enum class log_level : std::uint8_t { off, error, warning, info, debug };
+
+/// One value per link direction.
+struct link_value {
+  double device_to_host = 0;
+  double host_to_device = 0;
+  bool automatic = false;
+};
+
+struct config {
+  std::string device = "auto";
+  byte_amount budget = byte_amount::share(0.7);          ///< device bytes for activations
+  byte_amount host_budget = byte_amount::share(0.5);     ///< pinned bytes
+  policy_choice policy;
+  std::size_t min_bytes = 4096;                          ///< smaller items are kept
+  byte_amount max_in_flight = byte_amount::share(1.0);   ///< bytes offloading at once, or a share of the budget
+  std::size_t chunk_bytes = std::size_t{1} << 20;        ///< transfer unit
+  unsigned run_ahead = 1;                                ///< segments the host may be ahead of the device
+  double stall_tolerance_us = 50;                        ///< wait this much longer than the recipe before taking it
+  verify_mode verify = verify_mode::off;
+  std::string stats_file;                                ///< where the session writes its statistics, as JSON
+  log_level log = log_level::warning;
+
+  // The host device.
+  std::size_t device_bytes = std::size_t{1} << 30;
+  std::size_t pinned_bytes = std::size_t{2} << 30;
+  link_value link_gbps{.automatic = true};
+  link_value link_latency_us{10, 10, false};
+  unsigned compute_threads = 0;
+  bool check_order = false;
+
+  /// Defaults, overridden by `FERRY_*` environment variables. Throws: `setting_error` that names the
+  /// variable, its value and what is accepted; unknown `FERRY_*` names are errors too.
+  [[nodiscard]] static config from_env();
+  /// The same from "NAME=value" entries, as in `environ`.
+  [[nodiscard]] static config from_entries(std::vector<std::string> const& entries);
+
+  /// Sets one setting by its environment variable's name. Throws: `setting_error`.
+  void set(std::string_view variable, std::string_view value);
+};
+
+/// One setting as `ferry env` shows it.
+struct setting_description {
+  std::string variable;  ///< "FERRY_BUDGET"
+  std::string value;     ///< in the form that the variable accepts
+  std::string initial;   ///< the default, in the same form
+  std::string accepted;  ///< what it accepts
+  std::string meaning;   ///< one line
+};
+[[nodiscard]] std::vector<setting_description> describe_settings(config const& current);
+
+/// Throws: `setting_error`. Accepts "4096", "512KiB", "1.5GiB", "2GB"; a bare number counts bytes.
+[[nodiscard]] std::size_t parse_bytes(std::string_view text);
+/// "1.50 GiB"
+[[nodiscard]] std::string format_bytes(std::size_t bytes);
+
+/// The device that `config.device` names. Throws: `setting_error` for one that this build does not have.
+[[nodiscard]] std::unique_ptr<device> make_device(config const& settings);
+/// The options of the host device that `settings` describe; measures the machine if the link is `auto`.
+[[nodiscard]] host_device_options host_options(config const& settings);
+
+}  // namespace ferry

@@ -1,0 +1,98 @@
+// Errors. Broken contracts and failed device calls throw one of these; expected outcomes are values.
+// Every message says what happened and what to change.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace ferry {
+
+/// Base of everything Ferry throws.
+class error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// An argument that no call may carry: a null pointer, zero bytes, a name that is too long, a foreign stream.
+class invalid_argument : public error {
+ public:
+  using error::error;
+};
+
+/// A setting that does not parse, is out of range, or is unknown.
+class setting_error : public error {
+ public:
+  using error::error;
+};
+
+/// A memory tier or byte budget cannot hold what was asked.
+class out_of_memory : public error {
+ public:
+  out_of_memory(std::string const& message, std::size_t needed_bytes, std::size_t limit_bytes)
+      : error(message), needed_bytes_(needed_bytes), limit_bytes_(limit_bytes) {}
+  [[nodiscard]] std::size_t needed_bytes() const noexcept { return needed_bytes_; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+
+ private:
+  std::size_t needed_bytes_;
+  std::size_t limit_bytes_;
+};
+
+class out_of_device_memory : public out_of_memory {
+ public:
+  using out_of_memory::out_of_memory;
+};
+
+class out_of_pinned_memory : public out_of_memory {
+ public:
+  using out_of_memory::out_of_memory;
+};
+
+/// A key that was saved twice, was never saved, or has been released.
+class key_error : public error {
+ public:
+  using error::error;
+};
+
+class duplicate_key : public key_error {
+ public:
+  using key_error::key_error;
+};
+
+class unknown_key : public key_error {
+ public:
+  using key_error::key_error;
+};
+
+/// A recipe that throws, needs itself, or needs an item that is gone.
+class recipe_error : public error {
+ public:
+  using error::error;
+};
+
+/// An operation failed asynchronously on a stream; surfaces at the next synchronisation or restore.
+class stream_error : public error {
+ public:
+  stream_error(std::string operation, std::string const& message)
+      : error(message), operation_(std::move(operation)) {}
+  /// The operation that failed, by the name it was enqueued with.
+  [[nodiscard]] std::string const& operation() const noexcept { return operation_; }
+
+ private:
+  std::string operation_;
+};
+
+/// A transfer failed or a checksum did not match, and the item could not be brought back another way.
+class transfer_error : public error {
+ public:
+  using error::error;
+};
+
+/// Ferry broke one of its own invariants (an illegal state transition, for instance): a bug in Ferry.
+class internal_error : public error {
+ public:
+  using error::error;
+};
+
+}  // namespace ferry

@@ -1,0 +1,12 @@
+// All of Ferry's public headers.
+#pragma once
+
+#include "ferry/config.hpp"
+#include "ferry/device.hpp"
+#include "ferry/error.hpp"
+#include "ferry/function.hpp"
+#include "ferry/host_device.hpp"
+#include "ferry/item.hpp"
+#include "ferry/label.hpp"
+#include "ferry/session.hpp"
+#include "ferry/stats.hpp"

@@ -1,0 +1,98 @@
+// The words of the path: what an item is called, where it is placed, which states it goes through, and
+// how it is rebuilt.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ferry/device.hpp"
+
+namespace ferry {
+
+/// Names a saved tensor: micro-batches may interleave, so nothing is keyed by "the current one".
+struct item_key {
+  std::uint32_t micro_batch = 0;
+  std::uint32_t segment = 0;
+  label name;
+
+  friend bool operator==(item_key const&, item_key const&) noexcept = default;
+};
+
+/// "h (segment 3, micro-batch 0)"
+[[nodiscard]] std::string to_string(item_key const& key);
+
+/// What is to become of an item between forward and backward.
+enum class placement : std::uint8_t { keep, offload, recompute };
+[[nodiscard]] std::string_view to_string(placement where) noexcept;
+
+/// Where an item is on its path. See docs/architecture.md for the transitions.
+enum class item_state : std::uint8_t {
+  resident,     ///< its bytes are on the device
+  offloading,   ///< on the device, a copy to pinned memory under way
+  hosted,       ///< in pinned memory only
+  prefetching,  ///< in pinned memory, a copy to the device under way
+  dropped,      ///< nowhere; its recipe can rebuild it
+  recomputing,  ///< its recipe is being enqueued
+  released,     ///< no longer known to the session
+};
+[[nodiscard]] std::string_view to_string(item_state state) noexcept;
+
+/// A fixed-capacity list of keys.
+class item_list {
+ public:
+  static constexpr std::size_t max_items = 8;
+
+  item_list() noexcept = default;
+  /// Throws: `invalid_argument` for more than `max_items`.
+  item_list(std::initializer_list<item_key> keys) : item_list(std::span(keys.begin(), keys.size())) {}
+  explicit item_list(std::span<item_key const> keys);
+
+  [[nodiscard]] std::span<item_key const> keys() const noexcept { return {keys_.data(), size_}; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  std::array<item_key, max_items> keys_{};
+  std::size_t size_ = 0;
+};
+
+/// What a recipe is given to work with.
+struct recipe_context {
+  stream_ref stream;                    ///< enqueue on this stream
+  void* output = nullptr;               ///< write the item here
+  std::size_t bytes = 0;                ///< the item's size
+  std::span<void const* const> inputs;  ///< where the items it named are, in that order
+
+  template <typename T>
+  [[nodiscard]] T* output_as() const noexcept {
+    return static_cast<T*>(output);
+  }
+  template <typename T>
+  [[nodiscard]] T const* input_as(std::size_t i) const noexcept {
+    return static_cast<T const*>(inputs[i]);
+  }
+};
+
+/// Rebuilds an item from others by enqueueing work, the very kernels in the very shapes that made it.
+/// It may run any number of times and must not call the session.
+struct recipe {
+  unique_function<void(recipe_context const&)> enqueue;
+  item_list inputs;
+
+  explicit operator bool() const noexcept { return static_cast<bool>(enqueue); }
+};
+
+}  // namespace ferry
+
+template <>
+struct std::hash<ferry::item_key> {
+  std::size_t operator()(ferry::item_key const& key) const noexcept {
+    std::size_t const name = std::hash<std::string_view>{}(key.name.view());
+    std::uint64_t const place = (std::uint64_t{key.micro_batch} << 32) | key.segment;
+    return name ^ (place * 0x9E3779B97F4A7C15ULL);
+  }
+};

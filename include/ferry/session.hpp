@@ -1,0 +1,181 @@
+// The session: what a trainer calls between forward and backward.
+//
+//   auto h = session.allocate(bytes, stream);             // device bytes, inside the budget
+//   ... enqueue the kernel that writes h.data() ...
+//   auto kept = session.save(key, std::move(h), stream, recipe);
+//   ... enqueue the kernels that read kept.data(), then let `kept` go ...
+//   auto back = session.restore(key, stream);             // in backward
+//   ... enqueue the kernels that read back.data(), then let `back` go ...
+//   session.release(key);                                 // no further use in this step
+//
+// Threads: one thread at a time; copies and their progress run on threads of Ferry's own.
+// Streams: the caller's stream is always an argument. A pointer from `allocate`, `save` or `restore` is
+// valid for work enqueued on that stream until the block or lease ends; the bytes are not reused before
+// that work is done.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "ferry/config.hpp"
+#include "ferry/device.hpp"
+#include "ferry/item.hpp"
+#include "ferry/stats.hpp"
+
+namespace ferry {
+
+namespace path {
+class session_core;
+}
+namespace store {
+struct entry;
+}
+
+/// Device bytes of one session, not yet saved: an activation being written, or scratch memory.
+class block {
+ public:
+  block() noexcept = default;
+  block(block&& other) noexcept { swap(other); }
+  block& operator=(block&& other) noexcept {
+    block taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  /// Frees the bytes in the order of the stream they were allocated for.
+  ~block();
+
+  [[nodiscard]] void* data() const noexcept { return address_; }
+  template <typename T>
+  [[nodiscard]] T* as() const noexcept {
+    return static_cast<T*>(address_);
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  explicit operator bool() const noexcept { return address_ != nullptr; }
+
+ private:
+  friend class path::session_core;
+  void swap(block& other) noexcept {
+    std::swap(core_, other.core_);
+    std::swap(address_, other.address_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(stream_, other.stream_);
+  }
+
+  path::session_core* core_ = nullptr;
+  void* address_ = nullptr;
+  std::size_t bytes_ = 0;
+  stream_ref stream_;
+};
+
+/// An item held on the device for the work of one stream. Its end is that work's last use of the item.
+class lease {
+ public:
+  lease() noexcept = default;
+  lease(lease&& other) noexcept { swap(other); }
+  lease& operator=(lease&& other) noexcept {
+    lease taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~lease() { end(); }
+
+  [[nodiscard]] void* data() const noexcept { return address_; }
+  template <typename T>
+  [[nodiscard]] T* as() const noexcept {
+    return static_cast<T*>(address_);
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  explicit operator bool() const noexcept { return address_ != nullptr; }
+  void end() noexcept;
+
+ private:
+  friend class path::session_core;
+  void swap(lease& other) noexcept {
+    std::swap(core_, other.core_);
+    std::swap(entry_, other.entry_);
+    std::swap(address_, other.address_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(stream_, other.stream_);
+  }
+
+  path::session_core* core_ = nullptr;
+  store::entry* entry_ = nullptr;
+  void* address_ = nullptr;
+  std::size_t bytes_ = 0;
+  stream_ref stream_;
+};
+
+/// Memory that belongs to the trainer.
+struct device_view {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Tells the trainer that Ferry needs its adopted memory no more: once `done` is complete the bytes may
+/// go. Called on the session's thread; must not call the session.
+using release_callback = unique_function<void(event_ref done)>;
+
+/// What a placement is decided from.
+struct item_info {
+  item_key key;
+  std::size_t bytes = 0;
+  bool has_recipe = false;
+  bool boundary = false;  ///< no recipe, or one that reaches into another segment
+  double recipe_us = 0;   ///< how long the recipe took last time; 0 if it never ran
+};
+using placement_function = std::function<placement(item_info const&)>;
+
+class session {
+ public:
+  /// Takes one slab of device memory of the budget's size and one of pinned memory, once.
+  /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing.
+  session(device& on, config settings);
+  session(session&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  session& operator=(session&& other) noexcept {
+    std::swap(core_, other.core_);
+    return *this;
+  }
+  ~session();
+
+  void begin_step();
+  /// Items never restored are dropped and counted. Everything saved in the step is released.
+  void end_step();
+
+  /// Waits for bytes that are on their way out if it must.
+  /// Throws: `out_of_device_memory` when nothing that Ferry may move or drop would make room.
+  [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose = "block");
+
+  /// Saves a block as an item; work enqueued on `stream` so far has written it.
+  /// Throws: `duplicate_key`.
+  lease save(item_key const& key, block&& memory, stream_ref stream, recipe how = {});
+
+  /// Saves memory that stays the trainer's; it counts against the budget until `on_release`.
+  lease save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
+             recipe how = {});
+
+  /// Brings an item back for work on `stream`, from wherever it is.
+  /// Throws: `unknown_key`; `recipe_error`; `stream_error` or `transfer_error` for what failed on the way;
+  /// `out_of_device_memory`.
+  [[nodiscard]] lease restore(item_key const& key, stream_ref stream);
+
+  /// The trainer will not restore this item again in this step. Leases still out stay valid.
+  void release(item_key const& key);
+
+  [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
+
+  /// Decides by this function instead of by `FERRY_POLICY`; an empty function undoes it.
+  void set_placement(placement_function choose);
+
+  /// Waits until no transfer is under way. Throws: as `restore`, for what failed.
+  void synchronize();
+
+  [[nodiscard]] session_stats stats() const;
+  [[nodiscard]] config const& settings() const noexcept;
+
+ private:
+  path::session_core* core_;
+};
+
+}  // namespace ferry

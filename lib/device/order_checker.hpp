@@ -1,0 +1,56 @@
+// The stream-order checker: reports mistakes in ordering whatever the timing of the run.
+//
+// Every stream and every host thread carries a vector clock that advances at enqueue time; events carry the
+// clock of the moment they were recorded; every range of memory remembers its last writer and its readers
+// since. An access that is not ordered after a conflicting one is a violation even if it happened to run
+// later. Threads: any; one lock inside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ferry/device.hpp"
+
+namespace ferry {
+
+class order_checker final : public order_hooks {
+ public:
+  using stream_id = std::uint32_t;
+
+  order_checker();
+  ~order_checker();
+
+  [[nodiscard]] stream_id add_stream(label const& name);
+  /// An operation is enqueued. Call in the same order as the stream's queue sees it.
+  void operation(stream_id stream, label const& name, std::span<memory_access const> accesses);
+  void record(void const* event, stream_id stream);
+  void wait(stream_id stream, void const* event);
+  void forget_event(void const* event);
+  /// The calling host thread has seen the event complete, or waited for the whole stream.
+  void host_saw(void const* event);
+  void host_saw_stream(stream_id stream);
+
+  /// A slab from the system. Sub-allocators narrow it down with `allocated` and `freed`.
+  void slab_added(void const* address, std::size_t bytes, label const& name);
+  /// Unlike `freed`, whose bytes may be reused in stream order, a slab may go only when the host knows
+  /// that all work on it is done.
+  void slab_removed(void const* address);
+
+  void allocated(void const* address, std::size_t bytes, label const& name) override;
+  void freed(void const* address, std::size_t bytes) override;
+  void host_access(memory_access access, label const& name) override;
+  void hand_over(void const* channel) override;
+  void take_over(void const* channel) override;
+
+  [[nodiscard]] std::vector<std::string> violations() const;
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace ferry
