@@ -36,8 +36,10 @@ if(FERRY_BUILD_EXAMPLES)
   # A BLAS: the matrix products of the demo. Single-threaded calls inside oneTBB tiles, so that one
   # thread pool serves everything; oneDNN is fastest at these shapes and needs no CPU-type workaround,
   # any CBLAS will do.
-  find_package(dnnl QUIET)
-  if(dnnl_FOUND)
+  # (Found by hand: Debian's dnnl-config.cmake wants OpenCL's headers, which the demo has no use for.)
+  find_library(DNNL_LIBRARY dnnl)
+  find_path(DNNL_INCLUDE_DIR dnnl.h)
+  if(DNNL_LIBRARY AND DNNL_INCLUDE_DIR)
     find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's own pool, which the demo sets to one thread
   else()
     find_package(BLAS REQUIRED)

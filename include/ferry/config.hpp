@@ -45,16 +45,16 @@ struct link_value {
 
 struct config {
   std::string device = "auto";
-  byte_amount budget = byte_amount::share(0.7);          ///< device bytes for activations
-  byte_amount host_budget = byte_amount::share(0.5);     ///< pinned bytes
+  byte_amount budget = byte_amount::share(0.7);       ///< device bytes for activations
+  byte_amount host_budget = byte_amount::share(0.5);  ///< pinned bytes
   policy_choice policy;
-  std::size_t min_bytes = 4096;                          ///< smaller items are kept
-  byte_amount max_in_flight = byte_amount::share(1.0);   ///< bytes offloading at once, or a share of the budget
-  std::size_t chunk_bytes = std::size_t{1} << 20;        ///< transfer unit
-  unsigned run_ahead = 1;                                ///< segments the host may be ahead of the device
-  double stall_tolerance_us = 50;                        ///< wait this much longer than the recipe before taking it
+  std::size_t min_bytes = 4096;                         ///< smaller items are kept
+  byte_amount max_in_flight = byte_amount::share(1.0);  ///< bytes offloading at once, or a share of the budget
+  std::size_t chunk_bytes = std::size_t{1} << 20;       ///< transfer unit
+  unsigned run_ahead = 1;                               ///< segments the host may be ahead of the device
+  double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
-  std::string stats_file;                                ///< where the session writes its statistics, as JSON
+  std::string stats_file;  ///< where the session writes its statistics, as JSON
   log_level log = log_level::warning;
 
   // The host device.

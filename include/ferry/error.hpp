@@ -74,8 +74,7 @@ class recipe_error : public error {
 /// An operation failed asynchronously on a stream; surfaces at the next synchronisation or restore.
 class stream_error : public error {
  public:
-  stream_error(std::string operation, std::string const& message)
-      : error(message), operation_(std::move(operation)) {}
+  stream_error(std::string operation, std::string const& message) : error(message), operation_(std::move(operation)) {}
   /// The operation that failed, by the name it was enqueued with.
   [[nodiscard]] std::string const& operation() const noexcept { return operation_; }
 

@@ -21,9 +21,8 @@ class unique_function<Result(Args...), InlineBytes> {
   unique_function(std::nullptr_t) noexcept {}
 
   template <typename F>
-    requires(!std::same_as<std::remove_cvref_t<F>, unique_function> &&
-             std::is_invocable_r_v<Result, std::decay_t<F>&, Args...>)
-  unique_function(F&& f) {
+  requires(!std::same_as<std::remove_cvref_t<F>, unique_function> &&
+           std::is_invocable_r_v<Result, std::decay_t<F>&, Args...>) unique_function(F&& f) {
     using function_type = std::decay_t<F>;
     if constexpr (fits_inline<function_type>) {
       emplace<function_type>(std::forward<F>(f));

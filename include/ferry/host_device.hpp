@@ -24,14 +24,14 @@ struct link_speed {
 struct host_device_options {
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
-  link_speed device_to_host;
-  link_speed host_to_device;
+  link_speed device_to_host{};
+  link_speed host_to_device{};
   /// Threads that a compute stream may use; 0 means all of the machine's.
   unsigned compute_threads = 0;
   /// Report stream-order mistakes (see `host_device::order_violations`). Costs time at every call.
   bool check_order = false;
   /// Called on the stream's thread before each operation runs: tests delay here, or throw to make it fail.
-  std::function<void(label const& operation)> before_operation;
+  std::function<void(label const& operation)> before_operation{};
 };
 
 class host_device : public device {

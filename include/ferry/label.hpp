@@ -21,7 +21,7 @@ class label {
 
   /// Throws: `invalid_argument` for more than `max_length` characters.
   template <typename Text>
-    requires std::convertible_to<Text const&, std::string_view>
+  requires std::convertible_to<Text const&, std::string_view>
   constexpr label(Text const& text) : label(checked(std::string_view(text)), 0) {}
 
   /// Keeps what fits: for operation names, where a cut text is better than an error.

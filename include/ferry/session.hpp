@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -60,12 +61,14 @@ class block {
     std::swap(core_, other.core_);
     std::swap(address_, other.address_);
     std::swap(bytes_, other.bytes_);
+    std::swap(slot_, other.slot_);
     std::swap(stream_, other.stream_);
   }
 
   path::session_core* core_ = nullptr;
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
+  std::uint32_t slot_ = 0;
   stream_ref stream_;
 };
 
@@ -152,8 +155,7 @@ class session {
   lease save(item_key const& key, block&& memory, stream_ref stream, recipe how = {});
 
   /// Saves memory that stays the trainer's; it counts against the budget until `on_release`.
-  lease save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
-             recipe how = {});
+  lease save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release, recipe how = {});
 
   /// Brings an item back for work on `stream`, from wherever it is.
   /// Throws: `unknown_key`; `recipe_error`; `stream_error` or `transfer_error` for what failed on the way;

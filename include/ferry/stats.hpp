@@ -17,8 +17,8 @@ struct tier_stats {
   std::size_t limit_bytes = 0;
   std::size_t now_bytes = 0;
   std::size_t peak_bytes = 0;
-  double average_bytes = 0;    ///< over the time between `begin_step` and `end_step`
-  double fragmentation = 0;    ///< 1 - largest free block / free bytes
+  double average_bytes = 0;  ///< over the time between `begin_step` and `end_step`
+  double fragmentation = 0;  ///< 1 - largest free block / free bytes
 };
 
 /// One direction of the link.
@@ -28,27 +28,29 @@ struct link_stats {
   std::uint64_t failed = 0;
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
-  double busy_us = 0;           ///< from first chunk issued to last complete, summed
-  double gbps = 0;              ///< the running estimate
+  double busy_us = 0;  ///< from first chunk issued to last complete, summed
+  double gbps = 0;     ///< the running estimate
 };
 
 /// Why an item went where it went. Each is counted; `to_string` gives the words.
 enum class reason : std::uint8_t {
   kept_by_policy,
-  kept_below_min_bytes,           ///< FERRY_MIN_BYTES
-  kept_no_recipe,                 ///< the policy would drop it, but nothing can rebuild it
-  kept_pinned_full,               ///< FERRY_HOST_BUDGET, and no recipe
-  kept_in_flight_full,            ///< larger than FERRY_MAX_IN_FLIGHT, and no recipe
+  kept_below_min_bytes,  ///< FERRY_MIN_BYTES
+  kept_no_recipe,        ///< the policy would drop it, but nothing can rebuild it
+  kept_pinned_full,      ///< FERRY_HOST_BUDGET, and no recipe
+  kept_in_flight_full,   ///< larger than FERRY_MAX_IN_FLIGHT, and no recipe
   offloaded_by_policy,
-  deferred_in_flight_full,        ///< offloaded later: FERRY_MAX_IN_FLIGHT was used up
+  deferred_in_flight_full,  ///< offloaded later: FERRY_MAX_IN_FLIGHT was used up
   dropped_by_policy,
-  dropped_pinned_full,            ///< FERRY_HOST_BUDGET; its recipe rebuilds it
+  dropped_pinned_full,  ///< FERRY_HOST_BUDGET; its recipe rebuilds it
   dropped_in_flight_full,
-  dropped_for_space,              ///< rebuilt earlier, and its bytes were needed before it was
-  evicted_for_space,              ///< its host copy was still good and its device bytes were needed
+  dropped_after_failed_offload,
+  kept_after_failed_offload,
+  dropped_for_space,  ///< rebuilt earlier, and its bytes were needed before it was
+  evicted_for_space,  ///< its host copy was still good and its device bytes were needed
   restored_resident,
   restored_from_host,
-  offload_cancelled_by_restore,   ///< needed again before its copy had finished
+  offload_cancelled_by_restore,  ///< needed again before its copy had finished
   prefetch_cancelled_for_space,
   recomputed_by_plan,
   recomputed_sooner_than_transfer,
@@ -67,9 +69,9 @@ struct item_stats {
   std::uint64_t restores = 0;
   std::uint64_t offloads = 0;
   std::uint64_t recomputes = 0;
-  double hidden_us = 0;    ///< transfer time that nothing waited for
-  double exposed_us = 0;   ///< time its consumer's stream stood still for it
-  double recipe_us = 0;    ///< how long its recipe took last time; 0 until it has run
+  double hidden_us = 0;   ///< transfer time that nothing waited for
+  double exposed_us = 0;  ///< time its consumer's stream stood still for it
+  double recipe_us = 0;   ///< how long its recipe took last time; 0 until it has run
   reason last = reason::kept_by_policy;
 };
 
@@ -80,9 +82,9 @@ struct session_stats {
   std::uint64_t recomputes = 0;
   double recompute_us = 0;
   double hidden_us = 0;
-  double exposed_us = 0;          ///< streams standing still for transfers, summed over items
-  double waited_for_bytes_us = 0; ///< `allocate` and `save` waiting for device bytes to come free
-  double run_ahead_us = 0;        ///< the host held back by FERRY_RUN_AHEAD
+  double exposed_us = 0;           ///< streams standing still for transfers, summed over items
+  double waited_for_bytes_us = 0;  ///< `allocate` and `save` waiting for device bytes to come free
+  double run_ahead_us = 0;         ///< the host held back by FERRY_RUN_AHEAD
   tier_stats device;
   tier_stats pinned;
   tier_stats in_flight;

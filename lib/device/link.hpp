@@ -1,0 +1,66 @@
+// One direction of the host device's link: copies for real, one copy at a time, and takes as long over it
+// as a link of the set bandwidth and latency would.
+//
+// Pacing follows a schedule rather than the clock: a copy starts at the later of the moment it could start
+// and the scheduled end of the copy before it. Waking up late therefore delays one completion but not the
+// ones after it, and the long-run bandwidth is exact although the thread sleeps instead of spinning.
+//
+// Threads: any; streams contend for the link as engines of a GPU do. Stream order: none of its own, the
+// caller's `ready` carries it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+
+#include "ferry/host_device.hpp"
+
+namespace ferry {
+
+using link_clock = std::chrono::steady_clock;
+
+/// When one copy occupies the link.
+struct link_slot {
+  link_clock::time_point start;
+  link_clock::time_point end;
+};
+
+/// The slot of a copy that could start at `ready` on a link that is taken until `next_free`. A link that
+/// stood idle adds its latency; back to back, latencies overlap with the copy before.
+[[nodiscard]] link_slot schedule_copy(link_speed speed, link_clock::time_point ready, link_clock::time_point next_free,
+                                      std::size_t bytes) noexcept;
+
+/// When the copy counts as over: as scheduled, unless this machine needed longer to move the bytes.
+[[nodiscard]] link_clock::time_point settle_copy(link_slot scheduled, link_clock::duration moving) noexcept;
+
+/// Copies past the cache if the block is large: nothing reads it soon, and the compute beside it keeps its
+/// cache lines.
+void copy_bytes(void* to, void const* from, std::size_t bytes) noexcept;
+
+/// Makes the calling thread wake up as punctually as the system can.
+void sharpen_sleep() noexcept;
+
+class paced_link {
+ public:
+  /// Throws: `invalid_argument` for a speed that is negative or no number.
+  explicit paced_link(link_speed speed);
+
+  /// Returns when the copy is done and its time is up, with the scheduled end: where the next copy in
+  /// the same stream may start.
+  link_clock::time_point copy(void* to, void const* from, std::size_t bytes, link_clock::time_point ready);
+
+  /// From the next copy on. Throws: `invalid_argument`, as the constructor.
+  void set_speed(link_speed speed);
+  [[nodiscard]] link_speed speed() const;
+
+ private:
+  void wait_until(link_clock::time_point when) noexcept;
+
+  mutable std::mutex speed_mutex_;  // separate, so that a change need not wait for the copy under way
+  link_speed speed_;
+  std::mutex busy_;  // held for the whole of a copy; guards what follows
+  link_clock::time_point next_free_{};
+  link_clock::duration wake_up_time_{};
+};
+
+}  // namespace ferry

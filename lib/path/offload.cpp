@@ -1,0 +1,123 @@
+// offload: an item's bytes go to pinned memory, behind an event recorded after its producer. The device
+// bytes stay the item's until the copy is known to be complete, so a failed copy loses nothing.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "path/session_core.hpp"
+
+namespace ferry::path {
+
+void session_core::offload(entry& e) {
+  if (e.bytes > store_.in_flight().limit_bytes()) {
+    next_choice(e, reason::dropped_in_flight_full, reason::kept_in_flight_full);
+    return;
+  }
+  auto in_flight = store_.in_flight().reserve(e.bytes);
+  if (!in_flight) {
+    count(reason::deferred_in_flight_full);
+    deferred_.push_back(e);
+    return;
+  }
+  auto slot = store_.pinned_tier().allocate(e.bytes, e.key.name);
+  if (!slot) {
+    next_choice(e, reason::dropped_pinned_full, reason::kept_pinned_full);
+    return;
+  }
+  e.pinned = std::move(*slot);
+  transfer& t = new_transfer(e, copy_direction::device_to_host);
+  t.to = e.pinned.address;
+  t.from = e.device.address();
+  t.in_flight = std::move(*in_flight);
+  t.gates.push_back(e.ready);
+  e.advance(item_state::offloading);
+  ++e.stats.offloads;
+  engine_.submit(t);
+}
+
+void session_core::offload_deferred() {
+  while (!deferred_.empty() && deferred_.front().bytes <= store_.in_flight().free_bytes()) {
+    entry& e = deferred_.front();
+    deferred_.pop_front();
+    // Restored or dropped meanwhile: then there is nothing to move any more.
+    if (e.state() == item_state::resident && !e.restored) offload(e);
+  }
+}
+
+/// The item cannot be ferried: its recipe takes over, or it stays.
+void session_core::next_choice(entry& e, reason dropped, reason kept) {
+  e.where = e.how ? placement::recompute : placement::keep;
+  count(e.how ? dropped : kept, e);
+  let_be(e);
+}
+
+transfer& session_core::new_transfer(entry& e, copy_direction direction) {
+  if (idle_transfers_.empty()) {
+    transfers_.push_back(std::make_unique<transfer>(device_));
+    transfers_.back()->gates.reserve(16);
+    idle_transfers_.reserve(transfers_.size());
+    idle_transfers_.push_back(transfers_.back().get());
+  }
+  transfer& t = *idle_transfers_.back();
+  idle_transfers_.pop_back();
+  t.direction = direction;
+  t.bytes = e.bytes;
+  t.name = e.key.name;
+  t.priority = ++transfer_order_;
+  t.item = &e;
+  t.submitted = true;
+  t.phase.store(transfer_phase::queued, std::memory_order_relaxed);
+  t.cancel.store(false, std::memory_order_relaxed);
+  t.urgent.store(false, std::memory_order_relaxed);
+  t.arrived_bytes.store(0, std::memory_order_relaxed);
+  t.failure.clear();
+  t.moved_us = 0;
+  t.issued_bytes = 0;
+  t.chunks_in_flight = 0;
+  t.gates_passed = false;
+  e.moving = &t;
+  ++transfers_under_way_;
+  return t;
+}
+
+void session_core::transfer_ended(transfer& ended) {
+  --transfers_under_way_;
+  ended.submitted = false;
+  ended.in_flight = {};
+  ended.gates.clear();
+  if (entry* const e = std::exchange(ended.item, nullptr)) {
+    e->moving = nullptr;
+    e->moved_us += ended.moved_us;
+    if (ended.direction == copy_direction::device_to_host) {
+      offload_ended(ended, *e);
+    } else {
+      prefetch_ended(ended, *e);
+    }
+  } else {
+    store_.free_orphans(ended);
+  }
+  idle_transfers_.push_back(&ended);
+  prefetch_due_ = true;
+}
+
+void session_core::offload_ended(transfer& ended, entry& e) {
+  auto const how = ended.phase.load(std::memory_order_acquire);
+  if (how == transfer_phase::completed) {
+    e.host_copy_good = true;
+    e.checksum = ended.checksum;
+    if (e.leases == 0 && !e.restored) {
+      store_.evict(e);
+    } else {
+      e.advance(item_state::resident);
+    }
+    return;
+  }
+  e.advance(item_state::resident);
+  store_.pinned_tier().free(std::exchange(e.pinned, {}));
+  if (how == transfer_phase::failed) {
+    log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.failure);
+    if (!e.restored) next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
+  }
+}
+
+}  // namespace ferry::path

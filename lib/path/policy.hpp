@@ -1,0 +1,59 @@
+// Policies by hand: from what is known of an item when it is saved to a placement.
+//
+//   keep       everything stays
+//   recompute  everything that has a recipe is dropped
+//   offload    everything is ferried
+//   every=N    the boundary items of every N-th segment stay; the rest is dropped
+//   sqrt       the same with N = sqrt(segments), once a step has shown how many there are
+//   selective  what is dearest to rebuild per byte stays, as far as the budget goes; the rest is dropped
+//
+// An item without a recipe is never dropped: where it would be, it is kept (or ferried, under offload).
+// Threads: the session's only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_set>
+
+#include "ferry/config.hpp"
+#include "ferry/session.hpp"
+#include "store/tiered_store.hpp"
+
+namespace ferry::path {
+
+struct decision {
+  placement where = placement::keep;
+  reason why = reason::kept_by_policy;
+};
+
+class policy {
+ public:
+  explicit policy(config const& settings);
+
+  void set_function(placement_function choose) { function_ = std::move(choose); }
+  [[nodiscard]] decision decide(item_info const& item);
+  /// Whether room may be made by dropping what was placed `keep`.
+  [[nodiscard]] bool keep_is_firm() const noexcept { return function_ != nullptr || choice_.kind == policy_kind::keep; }
+
+  /// This step is to be measured: `learn` will want its recipes' times and the bytes it cannot do without.
+  [[nodiscard]] bool measuring() const noexcept {
+    return choice_.kind == policy_kind::selective && !function_ && !dearest_known_;
+  }
+  /// Learns from the step before what `sqrt` and `selective` need to know.
+  void learn(store::tiered_store const& store, std::uint64_t step, std::size_t forced_peak_bytes);
+
+ private:
+  [[nodiscard]] placement choose(item_info const& item) const;
+  [[nodiscard]] bool checkpoint(std::uint32_t segment) const noexcept;
+  void choose_dearest(store::tiered_store const& store, std::uint64_t step, std::size_t room);
+
+  policy_choice choice_;
+  std::size_t min_bytes_;
+  placement_function function_;
+  std::uint32_t segments_seen_ = 0;  // in the current step
+  std::uint32_t every_ = 0;          // sqrt: 0 until a step has been seen
+  std::unordered_set<item_key> dearest_;
+  bool dearest_known_ = false;
+};
+
+}  // namespace ferry::path

@@ -1,0 +1,173 @@
+// restore: an item comes back for a consumer, from wherever it is, and the consumer's stream is ordered
+// after whatever brings it. Where both a transfer and a recipe could, the sooner one does.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "ferry/error.hpp"
+#include "path/session_core.hpp"
+
+namespace ferry::path {
+
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::infinity();
+constexpr int deepest_forecast = 64;  // recipes behind recipes; beyond that, waiting is the safe guess
+
+}  // namespace
+
+lease session_core::restore(item_key const& key, stream_ref stream) {
+  require_step("restore");
+  require_own(stream);
+  enter_segment(key, stream);
+  entry& e = require(key);
+  progress();
+  // Lent first: nothing may take the item away while it is being brought back.
+  lease held = lend(e, stream);
+  bring_back(e, stream);
+  held.address_ = e.device.address();
+  e.restored = true;
+  ++e.stats.restores;
+  ++totals_.restores;
+  order_.restored(e);
+  prefetch_ahead();
+  return held;
+}
+
+void session_core::bring_back(entry& e, stream_ref stream) {
+  for (int failures = 0;;) {
+    switch (e.state()) {
+      case item_state::offloading:
+        // Needed again already: what is left of the copy would be for nothing.
+        e.moving->cancel.store(true, std::memory_order_release);
+        count(reason::offload_cancelled_by_restore, e);
+        order_after_writer(e, stream);
+        return;
+      case item_state::resident:
+        count(reason::restored_resident, e);
+        order_after_writer(e, stream);
+        return;
+      case item_state::dropped:
+        recompute(e, stream, reason::recomputed_by_plan);
+        return;
+      case item_state::hosted:
+        if (failures > 0 && e.how) {
+          recompute(e, stream, reason::recomputed_after_failed_transfer);
+          return;
+        }
+        if (failures > 1)
+          throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.failure));
+        if (recipe_is_sooner(e)) {
+          recompute(e, stream, reason::recomputed_sooner_than_transfer);
+          return;
+        }
+        prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name));
+        break;
+      case item_state::prefetching:
+        if (recipe_is_sooner(e) && abandon_prefetch(e, stream)) {
+          recompute(e, stream, reason::recomputed_sooner_than_transfer);
+          return;
+        }
+        await_arrival(e, stream);
+        if (e.state() != item_state::hosted) {
+          count(reason::restored_from_host, e);
+          return;
+        }
+        ++failures;
+        break;
+      case item_state::recomputing:
+        throw_cycle(e);
+      case item_state::released:
+        throw internal_error(fmt::format("{} was released while it was being restored", to_string(e.key)));
+    }
+  }
+}
+
+void session_core::order_after_writer(entry& e, stream_ref stream) {
+  if (!e.ready) return;
+  switch (device_.query(e.ready.ref())) {
+    case event_status::complete:
+      return;
+    case event_status::pending:
+      if (e.ready.stream() != stream) device_.wait(stream, e.ready.ref());
+      return;
+    case event_status::failed:
+      device_.synchronize(e.ready.ref());  // throws, with the name of what failed
+  }
+}
+
+/// Makes the stream wait for an item in transit. The host waits only until the last chunk is in the copy
+/// stream's queue; with checksums until it has been verified.
+void session_core::await_arrival(entry& e, stream_ref stream) {
+  auto from = store_.events().record(stream, event_timing::on);
+  e.moving->urgent.store(true, std::memory_order_relaxed);
+  auto const still_coming = [&] {
+    return e.state() == item_state::prefetching &&
+           (settings_.verify == verify_mode::checksum ||
+            e.moving->phase.load(std::memory_order_acquire) == transfer_phase::queued);
+  };
+  while (still_coming()) {
+    wait_a_little();
+    progress();
+  }
+  if (e.state() == item_state::prefetching) {
+    auto const phase = e.moving->phase.load(std::memory_order_acquire);
+    if (phase != transfer_phase::issued) {
+      progress();  // it has ended in the meantime
+    } else {
+      device_.wait(stream, e.moving->done);
+    }
+  }
+  if (e.state() == item_state::hosted) return;
+  measurements_.push_back(
+      {measurement::kind::exposed, &e, std::move(from), store_.events().record(stream, event_timing::on)});
+}
+
+/// True if the transfer was stopped in time; the stream is ordered after the chunks that were under way, so
+/// a recipe may write where they do.
+bool session_core::abandon_prefetch(entry& e, stream_ref stream) {
+  transfer& t = *e.moving;
+  t.cancel.store(true, std::memory_order_release);
+  auto phase = transfer_phase::queued;
+  while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) wait_a_little();
+  if (phase == transfer_phase::issued || phase == transfer_phase::completed) return false;
+  if (phase == transfer_phase::stopped) device_.wait(stream, t.done);
+  return true;
+}
+
+bool session_core::recipe_is_sooner(entry const& e) const {
+  if (!e.how) return false;
+  double const arrival = arrival_us(e);
+  return arrival != unknown && rebuild_us(e, 0) + settings_.stall_tolerance_us < arrival;
+}
+
+/// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
+double session_core::arrival_us(entry const& e) const {
+  auto const& link = engine_.counters(copy_direction::host_to_device);
+  double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
+  if (bytes_per_us <= 0) return unknown;
+  std::size_t remaining = e.bytes;
+  if (e.state() == item_state::prefetching) {
+    remaining -= e.moving->arrived_bytes.load(std::memory_order_relaxed);
+    if (e.moving->phase.load(std::memory_order_acquire) != transfer_phase::queued) {
+      return static_cast<double>(remaining) / bytes_per_us;
+    }
+  }
+  std::size_t const ahead = transfers_under_way_ > 0 ? transfer_engine::chunks_ahead * settings_.chunk_bytes : 0;
+  return static_cast<double>(remaining + ahead) / bytes_per_us;
+}
+
+/// How long the recipe would take, by its last run, with whatever its inputs need first.
+double session_core::rebuild_us(entry const& e, int depth) const {
+  if (!e.how || e.stats.recipe_us <= 0 || depth > deepest_forecast) return unknown;
+  double total = e.stats.recipe_us;
+  for (auto const& key : e.how.inputs.keys()) {
+    entry const* const input = store_.find(key);
+    if (input == nullptr || input->state() == item_state::recomputing) return unknown;
+    if (input->on_device()) continue;
+    total += input->state() == item_state::dropped ? rebuild_us(*input, depth + 1) : arrival_us(*input);
+  }
+  return total;
+}
+
+}  // namespace ferry::path

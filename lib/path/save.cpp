@@ -1,0 +1,118 @@
+// save: a block, or memory of the trainer's, becomes an item; the policy says what is to become of it.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "ferry/error.hpp"
+#include "path/session_core.hpp"
+
+namespace ferry::path {
+
+namespace {
+
+bool reaches_beyond(item_key const& key, recipe const& how) {
+  for (auto const& input : how.inputs.keys()) {
+    if (input.segment != key.segment) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+lease session_core::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
+  require_step("save");
+  require_own(stream);
+  if (!memory) throw invalid_argument(fmt::format("save of {}: the block is empty", to_string(key)));
+  if (memory.core_ != this) {
+    throw invalid_argument(fmt::format("save of {}: the block belongs to another session", to_string(key)));
+  }
+  enter_segment(key, stream);
+  entry& e = store_.admit(key);
+  std::uint32_t const slot = memory.slot_;
+  scratch_bytes_ -= memory.bytes_;
+  idle_slots_.push_back(slot);
+  memory.core_ = nullptr;
+  memory.address_ = nullptr;
+  --holders_;  // never the last: the caller's session holds it too
+  return settle_in(e, std::exchange(blocks_[slot], {}), stream, {}, std::move(how));
+}
+
+lease session_core::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
+                         recipe how) {
+  require_step("save");
+  require_own(stream);
+  if (memory.address == nullptr || memory.bytes == 0) {
+    throw invalid_argument(fmt::format("save of {}: the memory to adopt is {}", to_string(key),
+                                       memory.address == nullptr ? "a null pointer" : "of zero bytes"));
+  }
+  enter_segment(key, stream);
+  entry& e = store_.admit(key);
+  return settle_in(e, make_room_adopting(memory), stream, std::move(on_release), std::move(how));
+}
+
+lease session_core::settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release,
+                              recipe how) {
+  store_.make_resident(e, std::move(region), store_.events().record(stream));
+  e.how = std::move(how);
+  e.on_release = std::move(on_release);
+  e.restored = false;
+  e.saved_in_step = totals_.steps;
+  e.stats.bytes = e.bytes;
+  ++e.stats.saves;
+  ++totals_.saves;
+
+  bool const has_recipe = static_cast<bool>(e.how);
+  auto const [where, why] =
+      policy_.decide({e.key, e.bytes, has_recipe, !has_recipe || reaches_beyond(e.key, e.how), e.stats.recipe_us});
+  e.where = where;
+  e.may_drop = has_recipe && !(where == placement::keep && policy_.keep_is_firm());
+  count(why, e);
+
+  lease held = lend(e, stream);
+  if (where == placement::offload) offload(e);
+  progress();
+  return held;
+}
+
+lease session_core::lend(entry& e, stream_ref stream) noexcept {
+  ++e.leases;
+  ++holders_;
+  lease held;
+  held.core_ = this;
+  held.entry_ = &e;
+  held.address_ = e.device.address();
+  held.bytes_ = e.bytes;
+  held.stream_ = stream;
+  return held;
+}
+
+void session_core::end(lease& ended) noexcept {
+  entry& e = *ended.entry_;
+  e.add_use(store_.events().record(ended.stream_));
+  ended.core_ = nullptr;
+  ended.address_ = nullptr;
+  if (--e.leases == 0) let_be(e);
+  let_go();
+}
+
+/// Nobody uses the item now: whatever waited for that may happen.
+void session_core::let_be(entry& e) noexcept {
+  if (e.leases != 0) return;
+  if (e.release_asked) {
+    store_.release(e);
+    prefetch_due_ = true;
+    return;
+  }
+  if (!e.idle()) return;
+  if (e.state() == item_state::hosted || e.state() == item_state::dropped) {
+    if (e.device) store_.vacate(e);  // a way back that failed left its bytes to the leases
+  } else if (e.state() == item_state::resident && !e.restored) {
+    if (e.where == placement::recompute) {
+      store_.drop(e);
+    } else if (e.where == placement::offload && e.host_copy_good) {
+      store_.evict(e);
+    }
+  }
+}
+
+}  // namespace ferry::path

@@ -1,0 +1,345 @@
+// session: the steps, the run-ahead bound, and the books; and the public face of the core.
+#include "ferry/session.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "ferry/error.hpp"
+#include "path/session_core.hpp"
+#include "support/pause.hpp"
+
+namespace ferry::path {
+
+namespace {
+
+constexpr std::uint64_t steps_remembered = 8;
+
+store::store_limits limits_of(device& on, config const& settings) {
+  auto const& has = on.capabilities();
+  store::store_limits limits;
+  limits.device_bytes = settings.budget.of(has.device_bytes);
+  limits.pinned_bytes = settings.host_budget.of(has.pinned_bytes);
+  limits.in_flight_bytes = settings.max_in_flight.of(limits.device_bytes);
+  if (limits.device_bytes == 0) throw invalid_argument("a session needs a budget: set FERRY_BUDGET above zero");
+  if (limits.device_bytes > has.device_bytes) {
+    throw out_of_device_memory(fmt::format("FERRY_BUDGET asks for {}, but the device has {}; lower it",
+                                           format_bytes(limits.device_bytes), format_bytes(has.device_bytes)),
+                               limits.device_bytes, has.device_bytes);
+  }
+  if (limits.pinned_bytes > has.pinned_bytes) {
+    throw out_of_pinned_memory(fmt::format("FERRY_HOST_BUDGET asks for {}, but the device can pin {}; lower it",
+                                           format_bytes(limits.pinned_bytes), format_bytes(has.pinned_bytes)),
+                               limits.pinned_bytes, has.pinned_bytes);
+  }
+  return limits;
+}
+
+double microseconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count();
+}
+
+}  // namespace
+
+session_core::session_core(device& on, config settings)
+    : device_(on),
+      settings_(std::move(settings)),
+      log_(settings_.log),
+      store_(on, limits_of(on, settings_)),
+      policy_(settings_),
+      order_(store_),
+      engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
+  if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
+    throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
+  }
+  measurements_.reserve(256);
+  segment_marks_.reserve(settings_.run_ahead + 1);
+}
+
+session_core::~session_core() {
+  // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
+  while (transfers_under_way_ > 0) {
+    wait_a_little();
+    progress();
+  }
+}
+
+void session_core::close() noexcept {
+  closed_ = true;
+  deferred_.clear();
+  auto& live = store_.live();
+  for (auto e = live.begin(); e != live.end();) {
+    entry& item = *e++;
+    item.release_asked = true;
+    if (item.leases == 0) store_.release(item);
+  }
+  write_stats_file();
+  let_go();
+}
+
+void session_core::begin_step() {
+  if (in_step_) throw error("begin_step: the step before has not ended; call end_step first");
+  progress();
+  take_measurements(policy_.measuring());
+  policy_.learn(store_, totals_.steps, forced_peak_bytes_);
+  if (measurements_.empty() && totals_.steps > steps_remembered) {
+    store_.forget_unused(totals_.steps - steps_remembered);
+  }
+  order_.begin_step();
+  scratch_peak_bytes_ = scratch_bytes_;
+  segment_entered_ = false;
+  in_step_ = true;
+  ++totals_.steps;
+  for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
+    bytes->start_clock();
+  }
+  engine_.set_alert(true);
+}
+
+void session_core::end_step() {
+  require_step("end_step");
+  progress();
+  in_step_ = false;
+  deferred_.clear();
+  auto& live = store_.live();
+  for (auto e = live.begin(); e != live.end();) {
+    entry& item = *e++;
+    if (!item.restored) count(reason::unused_at_end_of_step, item);
+    item.release_asked = true;
+    if (item.leases == 0) {
+      store_.release(item);
+    } else {
+      log_.warning("{} is still leased at the end of the step; it is released when its lease ends",
+                   to_string(item.key));
+    }
+  }
+  order_.end_step();
+  scratch_reserve_bytes_ = scratch_peak_bytes_;
+  for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
+    bytes->stop_clock();
+  }
+  engine_.set_alert(false);
+}
+
+void session_core::synchronize() {
+  while (transfers_under_way_ > 0 || !deferred_.empty()) {
+    wait_a_little();
+    progress();
+  }
+  for (auto const& e : store_.live()) {
+    if (e.ready) device_.synchronize(e.ready.ref());
+  }
+}
+
+void session_core::require_step(char const* call) const {
+  if (!in_step_) throw error(fmt::format("{}: no step has begun; call begin_step first", call));
+}
+
+void session_core::require_own(stream_ref stream) const {
+  if (!stream) throw invalid_argument("the stream is null; pass the stream that the work is enqueued on");
+  if (stream.owner() != &device_) {
+    throw invalid_argument(
+        "the stream belongs to another device than the session; pass a stream of the session's device");
+  }
+}
+
+entry& session_core::require(item_key const& key) {
+  if (entry* const e = store_.find(key); e != nullptr && !e->release_asked) return *e;
+  auto const known = store_.entries().find(key);
+  bool const was_here = known != store_.entries().end() && known->second.saved_in_step == totals_.steps;
+  throw unknown_key(fmt::format("{} {}", to_string(key),
+                                was_here ? "has been released; restore it before you release it"
+                                         : "was not saved in this step; check its micro-batch, segment and name"));
+}
+
+/// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
+/// transfers in hand.
+void session_core::enter_segment(item_key const& key, stream_ref stream) {
+  if (segment_entered_ && key.segment == last_segment_.segment && key.micro_batch == last_segment_.micro_batch) return;
+  segment_entered_ = true;
+  last_segment_ = key;
+  segment_marks_.push_back(store_.events().record(stream));
+  if (segment_marks_.size() <= settings_.run_ahead) return;
+  event_handle const oldest = std::move(segment_marks_.front());
+  segment_marks_.erase(segment_marks_.begin());
+  auto status = device_.query(oldest.ref());
+  if (status == event_status::pending) {
+    auto const began = std::chrono::steady_clock::now();
+    while ((status = device_.query(oldest.ref())) == event_status::pending) {
+      wait_a_little();
+      progress();
+    }
+    totals_.run_ahead_us += microseconds_since(began);
+  }
+  if (status == event_status::failed) device_.synchronize(oldest.ref());  // throws, with the name of what failed
+}
+
+void session_core::progress() {
+  while (transfer* const ended = engine_.next_ended()) transfer_ended(*ended);
+  if (!deferred_.empty()) offload_deferred();
+  store_.notify_releases();
+  if (measurements_.size() >= 64) take_measurements(false);
+  if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
+}
+
+void session_core::wait_a_little() noexcept {
+  // Long enough to leave the core to whoever we wait for, short beside any transfer.
+  for (int i = 0; i < 64; ++i) pause();
+  nap(std::chrono::microseconds(10));
+}
+
+void session_core::take_measurements(bool wait) {
+  std::erase_if(measurements_, [&](measurement const& m) {
+    auto status = device_.query(m.to.ref());
+    while (wait && status == event_status::pending) {
+      wait_a_little();
+      status = device_.query(m.to.ref());
+    }
+    if (status == event_status::pending) return false;
+    if (status == event_status::failed || device_.query(m.from.ref()) == event_status::failed) return true;
+    double const took_us = device_.elapsed_us(m.from.ref(), m.to.ref());
+    if (m.what == measurement::kind::exposed) {
+      m.item->stats.exposed_us += took_us;
+      totals_.exposed_us += took_us;
+    } else {
+      m.item->stats.recipe_us = took_us;
+      totals_.recompute_us += took_us;
+    }
+    return true;
+  });
+}
+
+block session_core::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
+  require_own(stream);
+  if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
+  progress();
+  auto region = make_room(bytes, purpose);
+  store_.device_tier().order_after_uses(region, stream);
+  if (idle_slots_.empty()) {
+    idle_slots_.push_back(static_cast<std::uint32_t>(blocks_.size()));
+    blocks_.emplace_back();
+    idle_slots_.reserve(blocks_.size());  // giving a slot back must never allocate
+  }
+  block made;
+  made.core_ = this;
+  made.address_ = region.address();
+  made.bytes_ = bytes;
+  made.slot_ = idle_slots_.back();
+  made.stream_ = stream;
+  idle_slots_.pop_back();
+  blocks_[made.slot_] = std::exchange(region, {});
+  ++holders_;
+  scratch_bytes_ += bytes;
+  scratch_peak_bytes_ = std::max(scratch_peak_bytes_, scratch_bytes_);
+  return made;
+}
+
+void session_core::free(block& freed) noexcept {
+  event_handle const use = store_.events().record(freed.stream_);
+  store_.device_tier().free(std::exchange(blocks_[freed.slot_], {}), {&use, 1});
+  idle_slots_.push_back(freed.slot_);
+  scratch_bytes_ -= freed.bytes_;
+  prefetch_due_ = true;
+  let_go();
+}
+
+void session_core::release(item_key const& key) {
+  require_step("release");
+  entry& e = require(key);
+  e.release_asked = true;
+  let_be(e);
+  progress();
+}
+
+std::optional<item_state> session_core::state(item_key const& key) const {
+  entry const* const e = store_.find(key);
+  if (e == nullptr) return std::nullopt;
+  return e->state();
+}
+
+session_stats session_core::stats() {
+  progress();
+  take_measurements(false);
+  session_stats now = totals_;
+  now.device = store_.device_tier().stats();
+  now.pinned = store_.pinned_tier().stats();
+  now.in_flight = store_.in_flight().stats();
+  now.adopted_bytes = store_.device_tier().adopted_bytes();
+  auto const link = [this](copy_direction direction) {
+    auto const& from = engine_.counters(direction);
+    return link_stats{from.transfers, from.abandoned,          from.failed, from.chunks, from.bytes,
+                      from.busy_us,   from.bytes_per_us / 1000};
+  };
+  now.device_to_host = link(copy_direction::device_to_host);
+  now.host_to_device = link(copy_direction::host_to_device);
+  now.items.reserve(store_.entries().size());
+  for (auto const& [key, e] : store_.entries()) {
+    now.items.push_back(e.stats);
+    auto& item = now.items.back();
+    item.hidden_us = std::max(0.0, e.moved_us - item.exposed_us);
+    now.hidden_us += item.hidden_us;
+  }
+  std::ranges::sort(now.items, [](item_stats const& a, item_stats const& b) {
+    return std::tie(a.key.micro_batch, a.key.segment, a.key.name) <
+           std::tie(b.key.micro_batch, b.key.segment, b.key.name);
+  });
+  return now;
+}
+
+void session_core::write_stats_file() noexcept {
+  if (settings_.stats_file.empty()) return;
+  try {
+    // Written beside and renamed, so that a full disk leaves the old file.
+    std::string const beside = settings_.stats_file + ".tmp";
+    std::ofstream out(beside, std::ios::trunc);
+    out << to_json(stats()) << '\n';
+    out.close();
+    if (!out) throw error("writing failed");
+    std::filesystem::rename(beside, settings_.stats_file);
+  } catch (std::exception const& e) {
+    log_.error("FERRY_STATS='{}': {}", settings_.stats_file, e.what());
+  }
+}
+
+}  // namespace ferry::path
+
+namespace ferry {
+
+block::~block() {
+  if (address_ != nullptr) core_->free(*this);
+}
+
+void lease::end() noexcept {
+  if (core_ != nullptr) core_->end(*this);
+}
+
+session::session(device& on, config settings) : core_(new path::session_core(on, std::move(settings))) {}
+session::~session() {
+  if (core_ != nullptr) core_->close();
+}
+
+void session::begin_step() { core_->begin_step(); }
+void session::end_step() { core_->end_step(); }
+void session::synchronize() { core_->synchronize(); }
+block session::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
+  return core_->allocate(bytes, stream, purpose);
+}
+lease session::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
+  return core_->save(key, std::move(memory), stream, std::move(how));
+}
+lease session::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
+                    recipe how) {
+  return core_->save(key, memory, stream, std::move(on_release), std::move(how));
+}
+lease session::restore(item_key const& key, stream_ref stream) { return core_->restore(key, stream); }
+void session::release(item_key const& key) { core_->release(key); }
+std::optional<item_state> session::state(item_key const& key) const { return core_->state(key); }
+void session::set_placement(placement_function choose) { core_->set_placement(std::move(choose)); }
+session_stats session::stats() const { return core_->stats(); }
+config const& session::settings() const noexcept { return core_->settings(); }
+
+}  // namespace ferry

@@ -1,0 +1,307 @@
+#include "path/transfer_engine.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "ferry/error.hpp"
+#include "support/pause.hpp"
+
+namespace ferry::path {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+double microseconds(clock::duration span) { return std::chrono::duration<double, std::micro>(span).count(); }
+
+void add(std::atomic<double>& to, double amount) {
+  to.store(to.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+void add(std::atomic<std::uint64_t>& to, std::uint64_t amount) { to.fetch_add(amount, std::memory_order_relaxed); }
+
+}  // namespace
+
+transfer_engine::copy_lane::copy_lane(device& on, copy_direction which, label const& name)
+    : direction(which), copies(on, stream_kind::copy, name) {
+  ring.reserve(chunks_ahead);
+  for (std::size_t i = 0; i < chunks_ahead; ++i) ring.push_back({nullptr, 0, event(on), {}});
+  waiting.reserve(queue_capacity);
+}
+
+transfer_engine::transfer_engine(device& on, engine_options options)
+    : device_(on),
+      options_(options),
+      d2h_(on, copy_direction::device_to_host, "ferry d2h"),
+      h2d_(on, copy_direction::host_to_device, "ferry h2d"),
+      thread_([this] { run(); }) {}
+
+transfer_engine::~transfer_engine() {
+  stopping_.store(true);
+  set_alert(true);
+  // The engine may be waiting for room among the ended.
+  while (!exited_.load()) {
+    while (next_ended() != nullptr) {
+    }
+    nap(std::chrono::microseconds(20));
+  }
+  thread_.join();
+}
+
+void transfer_engine::submit(transfer& submitted) {
+  if (auto* order = device_.order()) order->hand_over(&submissions_);
+  while (!submissions_.push(&submitted)) nap(std::chrono::microseconds(20));
+}
+
+transfer* transfer_engine::next_ended() {
+  transfer* ended = nullptr;
+  if (!ended_.pop(ended)) return nullptr;
+  if (auto* order = device_.order()) order->take_over(&ended_);
+  return ended;
+}
+
+void transfer_engine::set_alert(bool alert) {
+  alert_.store(alert ? 1 : 0);
+  if (alert) alert_.notify_one();
+}
+
+void transfer_engine::run() {
+  pthread_setname_np(pthread_self(), "ferry-transfers");
+  prctl(PR_SET_TIMERSLACK, 1UL);  // the default slack of 50 us would let the link run dry
+  while (!(stopping_.load(std::memory_order_relaxed) && nothing_under_way())) {
+    if (!progress()) rest();
+  }
+  exited_.store(true);
+}
+
+bool transfer_engine::progress() {
+  bool moved = accept_submissions();
+  for (auto* lane : {&d2h_, &h2d_}) {
+    moved |= reap(*lane);
+    moved |= handle_cancellations(*lane);
+    moved |= issue(*lane);
+  }
+  return moved;
+}
+
+bool transfer_engine::accept_submissions() {
+  bool any = false;
+  transfer* submitted = nullptr;
+  while (submissions_.pop(submitted)) {
+    if (auto* order = device_.order()) order->take_over(&submissions_);
+    auto& lane = submitted->direction == copy_direction::device_to_host ? d2h_ : h2d_;
+    lane.waiting.push_back(submitted);
+    any = true;
+  }
+  return any;
+}
+
+bool transfer_engine::reap(copy_lane& lane) {
+  bool any = false;
+  while (lane.in_flight > 0) {
+    chunk& oldest = lane.ring[lane.first];
+    auto const status = device_.query(oldest.mark);
+    if (status == event_status::pending) break;
+    lane.first = (lane.first + 1) % chunks_ahead;
+    --lane.in_flight;
+    --oldest.of->chunks_in_flight;
+    if (status == event_status::complete) {
+      chunk_arrived(lane, oldest);
+    } else {
+      lane.failing = true;
+      if (std::ranges::find(just_failed_, oldest.of) == just_failed_.end()) just_failed_.push_back(oldest.of);
+    }
+    any = true;
+  }
+  if (lane.failing && lane.in_flight == 0) recover(lane);
+  return any;
+}
+
+void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
+  auto const now = clock::now();
+  double const took_us = microseconds(now - std::max(arrived.issued, lane.last_completion));
+  lane.last_completion = now;
+  add(lane.counters.chunks, 1);
+  add(lane.counters.bytes, arrived.bytes);
+  add(lane.counters.busy_us, took_us);
+  // A ratio of two decaying sums: a chunk seen late makes the next one look early, and both cancel out.
+  lane.recent_bytes = 0.9 * lane.recent_bytes + static_cast<double>(arrived.bytes);
+  lane.recent_us = 0.9 * lane.recent_us + took_us;
+  if (lane.recent_us > 0) {
+    lane.counters.bytes_per_us.store(lane.recent_bytes / lane.recent_us, std::memory_order_relaxed);
+  }
+
+  transfer& t = *arrived.of;
+  std::size_t const total = t.arrived_bytes.load(std::memory_order_relaxed) + arrived.bytes;
+  t.arrived_bytes.store(total, std::memory_order_relaxed);
+  if (total == t.bytes) {
+    t.moved_us = microseconds(now - t.began);
+    finish(t, verify(t) ? transfer_phase::completed : transfer_phase::failed);
+  } else if (t.chunks_in_flight == 0 && t.phase.load(std::memory_order_relaxed) == transfer_phase::stopped) {
+    finish(t, transfer_phase::abandoned);
+  }
+}
+
+bool transfer_engine::verify(transfer& arrived) {
+  if (!options_.checksum) return true;
+  auto const hash = [&](void const* address) {
+    if (auto* order = device_.order()) order->host_access(reads(address, arrived.bytes), "checksum");
+    return XXH3_64bits(address, arrived.bytes);
+  };
+  bool const offload = arrived.direction == copy_direction::device_to_host;
+  bool const sees_device = device_.capabilities().host_addressable;
+  arrived.checksum = hash(offload || sees_device ? arrived.to : arrived.from);
+  std::uint64_t const expected =
+      !offload ? arrived.expected_checksum : (sees_device ? hash(arrived.from) : arrived.checksum);
+  if (arrived.checksum == expected) return true;
+  arrived.failure = "the checksum of the copy does not match (FERRY_VERIFY=checksum)";
+  return false;
+}
+
+void transfer_engine::recover(copy_lane& lane) {
+  std::string why = "a copy failed";
+  try {
+    device_.synchronize(lane.copies);
+  } catch (error const& e) {
+    why = e.what();
+  }
+  lane.failing = false;
+  for (transfer* t : just_failed_) {
+    std::erase(lane.waiting, t);
+    if (t->failure.empty()) t->failure = why;
+    finish(*t, transfer_phase::failed);
+  }
+  just_failed_.clear();
+}
+
+bool transfer_engine::handle_cancellations(copy_lane& lane) {
+  bool const all = stopping_.load(std::memory_order_relaxed);
+  return std::erase_if(lane.waiting, [&](transfer* t) {
+           if (!all && !t->cancel.load(std::memory_order_acquire)) return false;
+           if (t->chunks_in_flight == 0) {
+             finish(*t, transfer_phase::abandoned);
+           } else {
+             device_.record(t->done, lane.copies);
+             t->phase.store(transfer_phase::stopped, std::memory_order_release);
+           }
+           return true;
+         }) > 0;
+}
+
+bool transfer_engine::issue(copy_lane& lane) {
+  bool any = false;
+  while (!lane.failing && lane.in_flight < chunks_ahead) {
+    transfer* const next = pick(lane);
+    if (next == nullptr) break;
+    issue_chunk(lane, *next);
+    any = true;
+  }
+  return any;
+}
+
+transfer* transfer_engine::pick(copy_lane& lane) {
+  transfer* best = nullptr;
+  bool best_urgent = false;
+  for (std::size_t i = 0; i < lane.waiting.size();) {
+    transfer* const t = lane.waiting[i];
+    bool const urgent = t->urgent.load(std::memory_order_relaxed);
+    bool const sooner =
+        best == nullptr || (urgent && !best_urgent) || (urgent == best_urgent && t->priority < best->priority);
+    if (sooner) {
+      auto const gate = gates(*t);
+      if (gate == event_status::failed) {
+        lane.waiting.erase(lane.waiting.begin() + static_cast<std::ptrdiff_t>(i));
+        t->failure = "the work that produces the item failed";
+        finish(*t, transfer_phase::failed);
+        continue;
+      }
+      if (gate == event_status::complete) {
+        best = t;
+        best_urgent = urgent;
+      }
+    }
+    ++i;
+  }
+  return best;
+}
+
+event_status transfer_engine::gates(transfer& waiting) {
+  if (waiting.gates_passed) return event_status::complete;
+  for (auto const& gate : waiting.gates) {
+    auto const status = device_.query(gate.ref());
+    if (status == event_status::pending) return status;
+    // Bytes whose last user failed are as free as any; an item whose producer failed is garbage.
+    if (status == event_status::failed && waiting.direction == copy_direction::device_to_host) return status;
+  }
+  waiting.gates_passed = true;
+  return event_status::complete;
+}
+
+void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
+  auto const now = clock::now();
+  if (chosen.issued_bytes == 0) chosen.began = now;
+  chunk& next = lane.ring[(lane.first + lane.in_flight) % chunks_ahead];
+  next.of = &chosen;
+  next.bytes = std::min(options_.chunk_bytes, chosen.bytes - chosen.issued_bytes);
+  next.issued = now;
+  bool const last = chosen.issued_bytes + next.bytes == chosen.bytes;
+  try {
+    device_.copy(lane.copies, chosen.name, lane.direction, static_cast<std::byte*>(chosen.to) + chosen.issued_bytes,
+                 static_cast<std::byte const*>(chosen.from) + chosen.issued_bytes, next.bytes);
+    device_.record(next.mark, lane.copies);
+    if (last) device_.record(chosen.done, lane.copies);
+  } catch (error const& e) {
+    // Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
+    chosen.failure = e.what();
+    lane.failing = true;
+    just_failed_.push_back(&chosen);
+    return;
+  }
+  chosen.issued_bytes += next.bytes;
+  ++chosen.chunks_in_flight;
+  ++lane.in_flight;
+  if (last) {
+    std::erase(lane.waiting, &chosen);
+    chosen.phase.store(transfer_phase::issued, std::memory_order_release);
+  }
+}
+
+void transfer_engine::finish(transfer& ended, transfer_phase how) {
+  auto& counters = (ended.direction == copy_direction::device_to_host ? d2h_ : h2d_).counters;
+  add(how == transfer_phase::completed   ? counters.transfers
+      : how == transfer_phase::abandoned ? counters.abandoned
+                                         : counters.failed,
+      1);
+  if (auto* order = device_.order()) order->hand_over(&ended_);
+  ended.phase.store(how, std::memory_order_release);
+  while (!ended_.push(&ended)) nap(std::chrono::microseconds(20));
+}
+
+bool transfer_engine::nothing_under_way() const noexcept {
+  return d2h_.waiting.empty() && h2d_.waiting.empty() && d2h_.in_flight == 0 && h2d_.in_flight == 0 && !d2h_.failing &&
+         !h2d_.failing;
+}
+
+void transfer_engine::rest() {
+  if (nothing_under_way() && submissions_.read_available() == 0 && alert_.load() == 0) {
+    alert_.wait(0);
+    return;
+  }
+  for (int i = 0; i < 100; ++i) {
+    if (submissions_.read_available() != 0) return;
+    pause();
+  }
+  // Half a chunk's time keeps the lane fed; nothing in flight can wait a little longer.
+  double nap_us = 100;
+  for (auto const* lane : {&d2h_, &h2d_}) {
+    double const rate = lane->counters.bytes_per_us.load(std::memory_order_relaxed);
+    if (lane->in_flight > 0) {
+      nap_us = std::min(nap_us, rate > 0 ? 0.5 * static_cast<double>(options_.chunk_bytes) / rate : 20.0);
+    }
+  }
+  nap(std::chrono::microseconds(static_cast<long>(std::max(nap_us, 10.0))));
+}
+
+}  // namespace ferry::path

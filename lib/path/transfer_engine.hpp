@@ -1,0 +1,123 @@
+// The transfer engine: cuts copies into chunks and issues them late.
+//
+// One thread serves both directions. It holds the submitted transfers, keeps a few chunks per direction in
+// the device's queue, and picks the next chunk when one completes: so a transfer can be abandoned between
+// chunks, and an urgent one overtakes. A chunk is issued only when its gates have passed, never behind a
+// stream wait, so nothing blocks the head of a copy stream.
+//
+// Between the session's thread and the engine's stand two single-producer queues: submissions one way,
+// ended transfers the other. While a transfer is submitted the engine alone touches it, but for the atomics.
+#pragma once
+
+#include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ferry/device.hpp"
+#include "store/transfer.hpp"
+
+namespace ferry::path {
+
+using store::transfer;
+using store::transfer_phase;
+
+/// Counters of one direction; the engine writes, anyone reads.
+struct link_counters {
+  std::atomic<std::uint64_t> transfers{0};
+  std::atomic<std::uint64_t> abandoned{0};
+  std::atomic<std::uint64_t> failed{0};
+  std::atomic<std::uint64_t> chunks{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<double> busy_us{0};
+  std::atomic<double> bytes_per_us{0};  ///< running estimate, 0 until something has been copied
+};
+
+struct engine_options {
+  std::size_t chunk_bytes = std::size_t{1} << 20;
+  bool checksum = false;
+};
+
+class transfer_engine {
+ public:
+  /// Chunks per direction handed to the device at once: one copying, the others keep it fed while the
+  /// engine sleeps.
+  static constexpr std::size_t chunks_ahead = 3;
+
+  transfer_engine(device& on, engine_options options);
+  /// Abandons what is queued and waits for what is in flight.
+  ~transfer_engine();
+
+  /// Session's thread. The transfer is the engine's until `next_ended` returns it.
+  void submit(transfer& submitted);
+  /// Session's thread. An ended transfer, or null.
+  [[nodiscard]] transfer* next_ended();
+  /// Session's thread. Lets the engine sleep for good while nothing is submitted, or keeps it alert.
+  void set_alert(bool alert);
+
+  [[nodiscard]] link_counters const& counters(copy_direction direction) const noexcept {
+    return lane(direction).counters;
+  }
+
+ private:
+  struct chunk {
+    transfer* of = nullptr;
+    std::size_t bytes = 0;
+    event mark;
+    std::chrono::steady_clock::time_point issued;
+  };
+  struct copy_lane {
+    copy_lane(device& on, copy_direction which, label const& name);
+    copy_direction direction;
+    stream copies;
+    std::vector<transfer*> waiting;  ///< chunks remain to be issued, in order of submission
+    std::vector<chunk> ring;
+    std::size_t first = 0;
+    std::size_t in_flight = 0;
+    bool failing = false;  ///< a chunk failed: drain before issuing more
+    std::chrono::steady_clock::time_point last_completion;
+    double recent_bytes = 0;
+    double recent_us = 0;
+    link_counters counters;
+  };
+
+  void run();
+  bool progress();
+  bool accept_submissions();
+  bool reap(copy_lane& lane);
+  bool handle_cancellations(copy_lane& lane);
+  bool issue(copy_lane& lane);
+  transfer* pick(copy_lane& lane);
+  event_status gates(transfer& waiting);
+  void issue_chunk(copy_lane& lane, transfer& chosen);
+  void recover(copy_lane& lane);
+  void chunk_arrived(copy_lane& lane, chunk& arrived);
+  bool verify(transfer& arrived);
+  void finish(transfer& ended, transfer_phase how);
+  void rest();
+  [[nodiscard]] bool nothing_under_way() const noexcept;
+  [[nodiscard]] copy_lane const& lane(copy_direction direction) const noexcept {
+    return direction == copy_direction::device_to_host ? d2h_ : h2d_;
+  }
+
+  static constexpr std::size_t queue_capacity = 4096;
+  using queue = boost::lockfree::spsc_queue<transfer*, boost::lockfree::capacity<queue_capacity>>;
+
+  device& device_;
+  engine_options options_;
+  copy_lane d2h_;
+  copy_lane h2d_;
+  queue submissions_;
+  queue ended_;
+  std::vector<transfer*> just_failed_;
+  std::atomic<std::uint32_t> alert_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> exited_{false};
+  std::thread thread_;
+};
+
+}  // namespace ferry::path

@@ -1,0 +1,73 @@
+// The device tier: a slab whose bytes are reused in stream order, and a count of memory adopted from the
+// trainer under the same budget.
+//
+// Bytes are given back at once, in the host's order, together with the events after which they are really
+// unused. Whoever is handed overlapping bytes next is ordered after those events: a stream is made to wait,
+// a transfer starts only once they have passed. So the host never waits for reuse, and reuse is safe
+// whatever the timing. Threads: the session's only.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "store/event_pool.hpp"
+#include "store/slab.hpp"
+
+namespace ferry::store {
+
+/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer.
+struct device_region {
+  slab_piece piece;
+  bool adopted = false;
+
+  explicit operator bool() const noexcept { return static_cast<bool>(piece); }
+  [[nodiscard]] void* address() const noexcept { return piece.address; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return piece.bytes; }
+};
+
+class device_pool {
+ public:
+  device_pool(device& owner, std::size_t bytes);
+
+  /// Nothing when the budget is used up or no gap is large enough.
+  [[nodiscard]] std::optional<device_region> allocate(std::size_t bytes, label const& name);
+  /// Counts memory that is not in the slab against the budget.
+  [[nodiscard]] std::optional<device_region> adopt(void* address, std::size_t bytes);
+
+  /// The region's bytes may be handed out again; `uses` mark the work that may still touch them.
+  void free(device_region&& region, std::span<event_handle const> uses) noexcept;
+
+  /// Orders later work of `stream` after whatever may still touch the region's bytes.
+  void order_after_uses(device_region const& region, stream_ref stream);
+  /// Appends the marks of what may still touch the region's bytes.
+  void pending_uses(device_region const& region, std::vector<event_handle>& marks);
+  /// Waits until nothing touches freed bytes any more. For shutdown.
+  void wait_for_uses() noexcept;
+
+  [[nodiscard]] budget& bytes() noexcept { return slab_.bytes(); }
+  [[nodiscard]] budget const& bytes() const noexcept { return slab_.bytes(); }
+  [[nodiscard]] std::size_t adopted_bytes() const noexcept { return adopted_bytes_; }
+  [[nodiscard]] std::size_t largest_free_bytes() const noexcept { return slab_.largest_free_bytes(); }
+  [[nodiscard]] tier_stats stats() const { return slab_.stats(); }
+
+ private:
+  struct fence {
+    std::size_t begin;
+    std::size_t end;
+    event_handle mark;
+  };
+  [[nodiscard]] bool pending(event_handle const& mark) { return device_.query(mark.ref()) == event_status::pending; }
+  void forget_finished();
+  template <typename Visit>
+  void for_overlapping(device_region const& region, Visit visit);
+
+  device& device_;
+  slab slab_;
+  std::size_t adopted_bytes_ = 0;
+  std::vector<fence> fences_;
+  std::size_t prune_at_ = 64;
+};
+
+}  // namespace ferry::store

@@ -1,0 +1,85 @@
+// One saved tensor as the store knows it: where its bytes are, how it can be rebuilt, who is using it.
+//
+// The state machine of the path lives here: `advance` is the only way to change a state, and a transition
+// that is not in the table throws. An entry outlives its item: released at the end of a step, it is saved
+// again in the next one, so that a warm step allocates nothing and what was learnt of an item stays with it.
+// Threads: the session's only.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+#include <string>
+
+#include "ferry/item.hpp"
+#include "ferry/session.hpp"
+#include "ferry/stats.hpp"
+#include "store/device_pool.hpp"
+
+namespace ferry::store {
+
+/// True if the state machine has an arrow from one state to the other.
+[[nodiscard]] bool legal(item_state from, item_state to) noexcept;
+
+struct transfer;
+
+using list_hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+struct entry {
+  explicit entry(item_key const& name) : key(name) { stats.key = name; }
+  entry(entry const&) = delete;
+  entry& operator=(entry const&) = delete;
+
+  item_key key;
+  std::size_t bytes = 0;
+  recipe how;
+  release_callback on_release;  ///< with adopted memory
+
+  device_region device;
+  slab_piece pinned;
+  /// The host copy is complete and equal to the item, so that the device bytes may go without a copy.
+  bool host_copy_good = false;
+  std::uint64_t checksum = 0;  ///< of the host copy, with FERRY_VERIFY=checksum
+  std::string failure;         ///< why the last way back from the host failed
+
+  event_handle ready;  ///< after the work that wrote the device bytes
+  /// After the last use by each stream since the device bytes were written.
+  boost::container::small_vector<event_handle, 2> uses;
+  std::uint32_t leases = 0;
+  /// The transfer that touches this item's bytes; they may not go before it has ended.
+  transfer* moving = nullptr;
+
+  placement where = placement::keep;
+  bool may_drop = false;         ///< dropping it to make room is allowed
+  bool restored = false;         ///< in this step
+  bool release_asked = false;    ///< done with, as soon as the last lease ends
+  std::uint64_t save_order = 0;  ///< position among the saves of this step
+
+  // What is remembered from step to step.
+  item_stats stats;
+  double moved_us = 0;  ///< time its transfers took, hidden or not
+  std::uint64_t saved_in_step = 0;
+  static constexpr std::uint32_t never = ~std::uint32_t{0};
+  std::uint32_t first_need = never;  ///< position among the restores of the last step
+  std::uint32_t last_need = never;
+
+  list_hook in_save_order;
+  list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
+
+  [[nodiscard]] item_state state() const noexcept { return state_; }
+  /// Throws: `internal_error` for a transition that the path does not have.
+  void advance(item_state to);
+
+  [[nodiscard]] bool on_device() const noexcept {
+    return state_ == item_state::resident || state_ == item_state::offloading;
+  }
+  /// Nobody uses the device bytes and no transfer touches them.
+  [[nodiscard]] bool idle() const noexcept { return leases == 0 && moving == nullptr; }
+  /// Notes a use that ends with `mark`; the latest of each stream is enough.
+  void add_use(event_handle mark);
+
+ private:
+  item_state state_ = item_state::released;
+};
+
+}  // namespace ferry::store

@@ -1,0 +1,21 @@
+#include "store/event_pool.hpp"
+
+namespace ferry::store {
+
+event_handle event_pool::record(stream_ref stream, event_timing timing) {
+  auto& idle = idle_[static_cast<std::size_t>(timing)];
+  if (idle.empty()) {
+    all_.push_back(std::make_unique<pooled_event>(device_, timing));
+    all_.back()->home = &idle;
+    idle.reserve(all_.size());  // giving an event back must never allocate
+    idle.push_back(all_.back().get());
+  }
+  pooled_event* const taken = idle.back();
+  idle.pop_back();
+  event_handle handle(taken);
+  taken->stream = stream;
+  device_.record(taken->mark, stream);
+  return handle;
+}
+
+}  // namespace ferry::store

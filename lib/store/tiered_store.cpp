@@ -1,0 +1,145 @@
+#include "store/tiered_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ferry/error.hpp"
+#include "store/transfer.hpp"
+
+namespace ferry::store {
+
+tiered_store::tiered_store(device& owner, store_limits const& limits)
+    : device_(owner),
+      events_(owner),
+      device_pool_(owner, limits.device_bytes),
+      pinned_(owner, memory_space::pinned, limits.pinned_bytes),
+      in_flight_(limits.in_flight_bytes) {
+  releases_.reserve(64);
+}
+
+tiered_store::~tiered_store() {
+  device_pool_.wait_for_uses();
+  for (auto& waiting : releases_) {
+    for (auto const& use : waiting.uses) {
+      try {
+        device_.synchronize(use.ref());
+      } catch (error const&) {
+        // Over is over: the failure has been or will be reported to the stream's owner.
+      }
+    }
+  }
+  notify_releases();
+}
+
+entry* tiered_store::find(item_key const& key) {
+  auto const found = entries_.find(key);
+  return found == entries_.end() || found->second.state() == item_state::released ? nullptr : &found->second;
+}
+
+entry const* tiered_store::find(item_key const& key) const { return const_cast<tiered_store*>(this)->find(key); }
+
+entry& tiered_store::admit(item_key const& key) {
+  auto const [place, is_new] = entries_.try_emplace(key, key);
+  if (!is_new && place->second.state() != item_state::released) {
+    throw duplicate_key(
+        fmt::format("{} is saved already; release it first, or use another name, segment or "
+                    "micro-batch",
+                    to_string(key)));
+  }
+  return place->second;
+}
+
+void tiered_store::make_resident(entry& e, device_region&& region, event_handle ready) {
+  e.advance(item_state::resident);
+  e.bytes = region.bytes();
+  e.device = std::exchange(region, {});
+  e.ready = std::move(ready);
+  e.save_order = ++saves_;
+  live_.push_back(e);
+}
+
+void tiered_store::drop(entry& e) {
+  e.advance(item_state::dropped);
+  vacate(e);
+}
+
+void tiered_store::evict(entry& e) {
+  e.advance(item_state::hosted);
+  vacate(e);
+}
+
+void tiered_store::vacate(entry& e) {
+  // The writer counts as a use unless a later use on its stream covers it.
+  bool const covered = std::ranges::any_of(e.uses, [&](auto const& use) { return use.stream() == e.ready.stream(); });
+  if (e.ready && !covered) e.uses.push_back(std::move(e.ready));
+  e.ready = {};
+  give_back(std::exchange(e.device, {}), std::move(e.on_release), {e.uses.data(), e.uses.size()});
+  e.uses.clear();
+}
+
+void tiered_store::give_back(device_region&& region, release_callback&& on_release,
+                             std::span<event_handle const> uses) {
+  bool const adopted = region.adopted;
+  device_pool_.free(std::move(region), uses);
+  if (!adopted || !on_release) return;
+  adopted_release waiting{std::move(on_release), {uses.begin(), uses.end()}};
+  if (!tell_if_unused(waiting)) releases_.push_back(std::move(waiting));
+}
+
+void tiered_store::release(entry& e) {
+  if (transfer* const t = std::exchange(e.moving, nullptr)) {
+    t->cancel.store(true, std::memory_order_release);
+    t->item = nullptr;
+    t->orphaned = true;
+    t->orphaned_device = std::exchange(e.device, {});
+    t->orphaned_pinned = std::exchange(e.pinned, {});
+    t->orphaned_uses.assign(e.uses.begin(), e.uses.end());
+    if (e.ready) t->orphaned_uses.push_back(std::move(e.ready));
+    t->orphaned_release = std::move(e.on_release);
+    e.uses.clear();
+  }
+  vacate(e);
+  pinned_.free(std::exchange(e.pinned, {}));
+  e.advance(item_state::released);
+  e.host_copy_good = false;
+  e.release_asked = false;
+  e.how.enqueue.reset();
+  e.in_save_order.unlink();
+  e.awaiting_offload.unlink();
+}
+
+void tiered_store::free_orphans(transfer& ended) {
+  if (!ended.orphaned) return;
+  ended.orphaned = false;
+  give_back(std::exchange(ended.orphaned_device, {}), std::move(ended.orphaned_release), ended.orphaned_uses);
+  pinned_.free(std::exchange(ended.orphaned_pinned, {}));
+  ended.orphaned_uses.clear();
+}
+
+bool tiered_store::tell_if_unused(adopted_release& waiting) {
+  // One event is passed on, so all but one of the uses must be over; a trainer with one compute stream is
+  // told at once.
+  auto const over = [this](event_handle const& use) { return device_.query(use.ref()) != event_status::pending; };
+  auto const pending = std::ranges::find_if_not(waiting.uses, over);
+  if (pending != waiting.uses.end() && std::any_of(pending + 1, waiting.uses.end(), std::not_fn(over))) return false;
+  event_ref const done = pending != waiting.uses.end() ? pending->ref()
+                         : !waiting.uses.empty()       ? waiting.uses.back().ref()
+                                                       : event_ref{};
+  waiting.tell(done);
+  return true;
+}
+
+void tiered_store::notify_releases() {
+  std::erase_if(releases_, [this](adopted_release& waiting) { return tell_if_unused(waiting); });
+}
+
+std::size_t tiered_store::forget_unused(std::uint64_t oldest) {
+  return std::erase_if(entries_, [&](auto const& named) {
+    auto const& e = named.second;
+    return e.state() == item_state::released && e.saved_in_step < oldest;
+  });
+}
+
+}  // namespace ferry::store

@@ -1,0 +1,72 @@
+// One copy of an item between tiers: what to copy, how far it is, and what it still holds.
+//
+// The session's thread fills it in and submits it; from then until it has ended the transfer engine's
+// thread works on it, and the two share only the atomics.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ferry/session.hpp"
+#include "store/device_pool.hpp"
+
+namespace ferry::store {
+
+enum class transfer_phase : std::uint8_t {
+  queued,     ///< chunks remain to be issued
+  issued,     ///< `done` is recorded after the last chunk
+  stopped,    ///< abandoned: no more chunks; `done` is recorded after those issued
+  completed,  ///< ended: every byte has arrived (and its checksum is right)
+  abandoned,  ///< ended: given up, nothing in flight
+  failed,     ///< ended: `failure` says why
+};
+
+struct transfer {
+  explicit transfer(device& owner) : done(owner) {}
+
+  // Set before it is submitted, and untouched until it has ended.
+  copy_direction direction = copy_direction::device_to_host;
+  void* to = nullptr;
+  void const* from = nullptr;
+  std::size_t bytes = 0;
+  label name;
+  std::uint64_t priority = 0;  ///< smaller is sooner
+  /// Nothing is issued before these are complete; a failed one fails an offload, which would copy garbage.
+  std::vector<event_handle> gates;
+  std::uint64_t expected_checksum = 0;  ///< with FERRY_VERIFY=checksum, for the way back
+
+  // The session's own notes.
+  bool submitted = false;
+  entry* item = nullptr;
+  reservation in_flight;
+  // What the transfer still touches of an item released meanwhile; freed when it has ended.
+  bool orphaned = false;
+  device_region orphaned_device;
+  slab_piece orphaned_pinned;
+  std::vector<event_handle> orphaned_uses;
+  release_callback orphaned_release;
+
+  // Shared while submitted.
+  std::atomic<transfer_phase> phase{transfer_phase::queued};
+  std::atomic<bool> cancel{false};
+  std::atomic<bool> urgent{false};
+  std::atomic<std::size_t> arrived_bytes{0};
+
+  // Written by the engine, read by the session once it has ended (`done` from `issued` or `stopped` on).
+  event done;
+  std::string failure;
+  std::uint64_t checksum = 0;
+  double moved_us = 0;
+
+  // The engine's own.
+  std::size_t issued_bytes = 0;
+  std::uint32_t chunks_in_flight = 0;
+  bool gates_passed = false;
+  std::chrono::steady_clock::time_point began;
+};
+
+}  // namespace ferry::store

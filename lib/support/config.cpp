@@ -1,0 +1,248 @@
+// The settings' one table, and what is derived from it: the environment, `ferry env`, the README.
+#include "ferry/config.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "support/parse.hpp"
+
+namespace ferry {
+
+namespace {
+
+using support::bad_value;
+
+struct setting {
+  std::string_view variable;
+  std::string_view meaning;
+  std::string_view accepted;
+  void (*set)(config& settings, std::string_view text);
+  std::string (*get)(config const& settings);
+};
+
+/// A row whose value lies in one member, read and written by the given functions.
+template <auto Member, auto Read, auto Write>
+constexpr setting row(std::string_view variable, std::string_view meaning, std::string_view accepted) {
+  return {variable, meaning, accepted, [](config& settings, std::string_view text) { settings.*Member = Read(text); },
+          [](config const& settings) { return std::string(Write(settings.*Member)); }};
+}
+
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kib = 1024;
+constexpr std::size_t gib = kib * kib * kib;
+
+template <std::size_t Least, std::size_t Most>
+std::size_t bytes_within(std::string_view text) {
+  return support::read_bytes_within(text, Least, Most);
+}
+
+template <unsigned Least, unsigned Most>
+unsigned count_within(std::string_view text) {
+  return support::read_count(text, Least, Most);
+}
+
+std::string count_text(unsigned count) { return fmt::format("{}", count); }
+
+constexpr std::array<std::string_view, 2> verify_words{"off", "checksum"};
+constexpr std::array<std::string_view, 5> log_words{"off", "error", "warning", "info", "debug"};
+constexpr std::array<std::string_view, 2> switch_words{"off", "on"};
+
+/// Enumerations are numbered in the order of their words.
+template <typename Value, auto const& Words>
+Value word_value(std::string_view text) {
+  return static_cast<Value>(support::read_word(text, Words));
+}
+
+template <typename Value, auto const& Words>
+std::string_view word_text(Value value) {
+  return Words.at(static_cast<std::size_t>(value));
+}
+
+std::string device_name(std::string_view text) {
+  constexpr std::array<std::string_view, 4> names{"auto", "host", "sim", "cuda"};
+  constexpr std::string_view numbered = "cuda:";
+  constexpr unsigned most_devices = 1023;
+  std::string_view const value = support::trimmed(text);
+  if (value.starts_with(numbered)) {
+    return fmt::format("cuda:{}", support::read_count(value.substr(numbered.size()), 0, most_devices));
+  }
+  return std::string(names.at(support::read_word(value, names)));
+}
+
+std::string const& same_text(std::string const& text) { return text; }
+
+// Slower would look like a hang; faster than any memory is a slip in the unit.
+constexpr double least_gbps = 0.001;
+constexpr double most_gbps = 10'000;
+constexpr double most_latency_us = 1'000'000;
+constexpr double most_tolerance_us = 1e9;
+
+link_value link_gbps(std::string_view text) {
+  if (support::trimmed(text) == "auto") return {.automatic = true};
+  link_value const value = support::read_link_pair(text, 0, most_gbps);
+  for (double const gbps : {value.device_to_host, value.host_to_device}) {
+    if (gbps > 0 && gbps < least_gbps) throw bad_value("out of range");
+  }
+  return value;
+}
+
+link_value link_latency_us(std::string_view text) { return support::read_link_pair(text, 0, most_latency_us); }
+
+double tolerance_us(std::string_view text) { return support::read_number(text, 0, most_tolerance_us); }
+
+/// A path is taken as it stands, blanks included.
+std::string file_path(std::string_view text) {
+  if (text.empty()) throw bad_value("empty");
+  if (text.find('\0') != std::string_view::npos) throw bad_value("not a file path");
+  return text == "off" ? std::string{} : std::string(text);
+}
+
+std::string file_path_text(std::string const& path) {
+  if (path.empty()) return "off";
+  return path == "off" ? "./off" : path;
+}
+
+constexpr std::string_view bytes_words = "bytes with an optional unit (512MiB, 12GiB)";
+constexpr std::string_view amount_words = "bytes with an optional unit (512MiB, 12GiB) or a share (70%)";
+
+using support::read_amount;
+using support::read_policy;
+using support::write_amount;
+using support::write_bytes;
+using support::write_link;
+using support::write_number;
+using support::write_policy;
+
+constexpr std::array settings_table{
+    row<&config::device, device_name, same_text>("FERRY_DEVICE", "the device to run on",
+                                                 "auto, host, sim, cuda or cuda:N"),
+    row<&config::budget, read_amount, write_amount>(
+        "FERRY_BUDGET", "device bytes for activations, or a share of the device's memory", amount_words),
+    row<&config::host_budget, read_amount, write_amount>(
+        "FERRY_HOST_BUDGET", "pinned bytes for offloaded items, or a share of the device's pinned memory",
+        amount_words),
+    row<&config::policy, read_policy, write_policy>("FERRY_POLICY", "what becomes of an item between its uses",
+                                                    "keep, recompute, offload, selective, every=N or sqrt"),
+    row<&config::min_bytes, bytes_within<0, no_limit>, write_bytes>("FERRY_MIN_BYTES", "smaller items are kept",
+                                                                    bytes_words),
+    row<&config::max_in_flight, read_amount, write_amount>(
+        "FERRY_MAX_IN_FLIGHT", "bytes offloading at once, or a share of the device budget", amount_words),
+    row<&config::chunk_bytes, bytes_within<64 * kib, gib>, write_bytes>(
+        "FERRY_CHUNK_BYTES", "transfer unit; a transfer can be abandoned between two", "64KiB to 1GiB"),
+    row<&config::run_ahead, count_within<1, 64>, count_text>(
+        "FERRY_RUN_AHEAD", "segments that the host may be ahead of the device", "1 to 64"),
+    row<&config::stall_tolerance_us, tolerance_us, write_number>(
+        "FERRY_STALL_TOLERANCE_US", "how much later than its recipe a transfer may be before the recipe is taken",
+        "microseconds, 0 to 1e9"),
+    row<&config::verify, word_value<verify_mode, verify_words>, word_text<verify_mode, verify_words>>(
+        "FERRY_VERIFY", "verify every round trip", "off or checksum"),
+    row<&config::stats_file, file_path, file_path_text>("FERRY_STATS", "file for the session's statistics, as JSON",
+                                                        "a file path or off"),
+    row<&config::log, word_value<log_level, log_words>, word_text<log_level, log_words>>(
+        "FERRY_LOG", "what is reported on standard error", "off, error, warning, info or debug"),
+    row<&config::device_bytes, bytes_within<1, no_limit>, write_bytes>("FERRY_DEVICE_BYTES",
+                                                                       "host device: its device memory", bytes_words),
+    row<&config::pinned_bytes, bytes_within<1, no_limit>, write_bytes>("FERRY_PINNED_BYTES",
+                                                                       "host device: its pinned memory", bytes_words),
+    row<&config::link_gbps, link_gbps, write_link>(
+        "FERRY_LINK_GBPS", "host device: GB/s of its link; auto balances it with this machine's compute, 0 is unpaced",
+        "auto, 0, 0.001 to 10000, or two of these numbers as d2h,h2d"),
+    row<&config::link_latency_us, link_latency_us, write_link>("FERRY_LINK_LATENCY_US",
+                                                               "host device: latency of its link per transfer",
+                                                               "microseconds, 0 to 1000000, or two numbers as d2h,h2d"),
+    row<&config::compute_threads, count_within<0, 1024>, count_text>(
+        "FERRY_COMPUTE_THREADS", "host device: threads of a compute stream; 0 takes all of the machine's", "0 to 1024"),
+    row<&config::check_order, word_value<bool, switch_words>, word_text<bool, switch_words>>(
+        "FERRY_CHECK_ORDER", "host device: report stream-order mistakes", "on or off"),
+};
+
+constexpr std::string_view prefix = "FERRY_";
+/// Belongs to the tests, which may run in the same environment.
+constexpr std::string_view tests_variable = "FERRY_REQUIRE_GPU";
+
+std::string unknown_setting(std::string_view variable) {
+  std::array<std::string_view, settings_table.size()> names{};
+  std::transform(settings_table.begin(), settings_table.end(), names.begin(), [](auto const& s) { return s.variable; });
+  std::string_view const meant = support::nearest(variable, names);
+  std::string const hint = meant.empty() ? "" : fmt::format(" did you mean {}?", meant);
+  std::string shown = support::quoted(variable);
+  return fmt::format("{} is not a setting;{} `ferry env` lists them all", shown.substr(1, shown.size() - 2), hint);
+}
+
+}  // namespace
+
+std::size_t byte_amount::of(std::size_t total) const noexcept {
+  if (!(fraction > 0)) return bytes;
+  if (fraction >= 1) return total;
+  return std::min(total, static_cast<std::size_t>(std::floor(static_cast<double>(total) * fraction)));
+}
+
+void config::set(std::string_view variable, std::string_view value) {
+  auto const* const found = std::find_if(settings_table.begin(), settings_table.end(),
+                                         [&](setting const& s) { return s.variable == variable; });
+  if (found == settings_table.end()) throw setting_error(unknown_setting(variable));
+  try {
+    found->set(*this, value);
+  } catch (bad_value const& problem) {
+    throw setting_error(
+        fmt::format("{}={}: {}; accepted: {}", variable, support::quoted(value), problem.what(), found->accepted));
+  }
+}
+
+config config::from_entries(std::vector<std::string> const& entries) {
+  config result;
+  for (std::string const& entry : entries) {
+    std::string_view const text = entry;
+    std::string_view const variable = text.substr(0, text.find('='));
+    if (!variable.starts_with(prefix) || variable == tests_variable) continue;
+    result.set(variable, text.substr(std::min(variable.size() + 1, text.size())));
+  }
+  return result;
+}
+
+config config::from_env() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return from_entries(entries);
+}
+
+std::vector<setting_description> describe_settings(config const& current) {
+  config const initial;
+  std::vector<setting_description> rows;
+  rows.reserve(settings_table.size());
+  for (setting const& s : settings_table) {
+    rows.push_back(
+        {std::string(s.variable), s.get(current), s.get(initial), std::string(s.accepted), std::string(s.meaning)});
+  }
+  return rows;
+}
+
+std::size_t parse_bytes(std::string_view text) {
+  try {
+    return support::read_bytes(text);
+  } catch (bad_value const& problem) {
+    throw setting_error(fmt::format("{}: {}; accepted: {}", support::quoted(text), problem.what(), bytes_words));
+  }
+}
+
+std::string format_bytes(std::size_t bytes) {
+  constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr double rounds_to_next = 1023.5;  // "1024 KiB" would be the next unit's 1.00
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= rounds_to_next && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{} B", bytes);
+  // Three significant digits; the bounds are where rounding would add one.
+  int const decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, units[unit]);
+}
+
+}  // namespace ferry

@@ -1,0 +1,45 @@
+// The contract suite: what every device must do, whatever it is made of. A test takes a fresh device from
+// the factory it is run with, never depends on how fast anything is, and ends with a silent order checker.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "ferry/device.hpp"
+#include "ferry/error.hpp"
+#include "support/gate.hpp"
+#include "support/test_devices.hpp"
+
+namespace ferry::testing {
+
+class DeviceContract : public ::testing::TestWithParam<device_factory> {
+ protected:
+  static constexpr std::size_t device_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t pinned_bytes = std::size_t{32} << 20;
+
+  void TearDown() override {
+    if (device_ != nullptr) {
+      EXPECT_THAT(order_violations(*device_), ::testing::IsEmpty());
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<device> make() const { return GetParam().make(device_bytes, pinned_bytes); }
+
+  /// The device under test. Streams, events and memory of a test's body are gone before it is.
+  std::unique_ptr<device> device_ = make();
+  device& dev() { return *device_; }
+
+  void launch(stream_ref on, unique_function<void()> work, label const& name = "work") {
+    dev().launch(on, name, {}, std::move(work));
+  }
+  /// Holds the stream until the gate opens.
+  void hold(stream_ref on, gate const& until) {
+    launch(
+        on, [&until] { until.wait(); }, "hold");
+  }
+};
+
+}  // namespace ferry::testing

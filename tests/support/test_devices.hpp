@@ -1,0 +1,54 @@
+// The devices that tests run on. Each factory makes a fresh device with the stream-order checker on where
+// the device has one; `order_violations` is what that checker found.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "ferry/device.hpp"
+#include "ferry/host_device.hpp"
+
+namespace ferry::testing {
+
+struct device_factory {
+  std::string name;
+  std::function<std::unique_ptr<device>(std::size_t device_bytes, std::size_t pinned_bytes)> make;
+
+  friend std::ostream& operator<<(std::ostream& out, device_factory const& factory) { return out << factory.name; }
+};
+
+/// An unpaced host device that checks stream order.
+inline std::unique_ptr<host_device> make_checked_host(host_device_options options) {
+  options.check_order = true;
+  options.compute_threads = 2;
+  return make_host_device(std::move(options));
+}
+
+/// Every device that passes the contract suite; a new one joins by a line here.
+inline std::vector<device_factory> all_devices() {
+  return {
+      {"host",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_checked_host({.device_bytes = device_bytes, .pinned_bytes = pinned_bytes});
+       }},
+      {"host_paced",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_checked_host({.device_bytes = device_bytes,
+                                   .pinned_bytes = pinned_bytes,
+                                   .device_to_host = {.gbps = 2, .latency_us = 5},
+                                   .host_to_device = {.gbps = 2, .latency_us = 5}});
+       }},
+  };
+}
+
+/// Empty for a device without a checker.
+inline std::vector<std::string> order_violations(device const& checked) {
+  auto const* const host = dynamic_cast<host_device const*>(&checked);
+  return host != nullptr ? host->order_violations() : std::vector<std::string>{};
+}
+
+}  // namespace ferry::testing

@@ -1,0 +1,32 @@
+// The subcommands of `ferry`. Each adds itself to the program with its flags and gives back what runs it.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace ferry::command {
+
+/// Unscoped, because the shell wants the number.
+enum exit_code : int { success = 0, failure = 1, wrong_usage = 2 };
+
+/// A run that could not do what was asked, in one line.
+class failed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Called when its subcommand was chosen. Throws: `failed`, `setting_error`.
+using runner = std::function<exit_code()>;
+
+runner add_env(CLI::App& program);
+runner add_devices(CLI::App& program);
+
+/// Throws: `failed` if the file cannot be written.
+void write_json(std::string const& path, nlohmann::ordered_json const& value);
+
+}  // namespace ferry::command

@@ -1,0 +1,116 @@
+// `ferry env`: every setting with its value, where that comes from, and what it means.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands.hpp"
+#include "ferry/config.hpp"
+#include "ferry/error.hpp"
+
+namespace ferry::command {
+
+namespace {
+
+struct flags {
+  std::string json_file;
+  bool markdown = false;
+};
+
+/// The environment, and what is wrong with it.
+struct environment {
+  config settings;
+  std::vector<std::string> rejected;  ///< variables
+  std::vector<std::string> errors;    ///< in the same order
+};
+
+// One at a time: this is where errors point their reader for help, so it has to list the settings even
+// when one of them is wrong.
+environment read_environment() {
+  environment result;
+  std::vector<std::string> good;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string const text = *entry;
+    try {
+      static_cast<void>(config::from_entries({text}));
+      good.push_back(text);
+    } catch (setting_error const& problem) {
+      result.rejected.push_back(text.substr(0, text.find('=')));
+      result.errors.emplace_back(problem.what());
+    }
+  }
+  result.settings = config::from_entries(good);
+  return result;
+}
+
+bool is_rejected(std::string const& variable, environment const& current) {
+  return std::find(current.rejected.begin(), current.rejected.end(), variable) != current.rejected.end();
+}
+
+char const* source_of(std::string const& variable, environment const& current) {
+  bool const given = std::getenv(variable.c_str()) != nullptr && !is_rejected(variable, current);
+  return given ? "environment" : "default";
+}
+
+void print_settings(environment const& current) {
+  for (setting_description const& row : describe_settings(current.settings)) {
+    char const* const note = is_rejected(row.variable, current) ? ", the value given is wrong" : "";
+    fmt::print("{:<24} = {:<10} ({}{})\n    {}; accepts {}\n", row.variable, row.value,
+               source_of(row.variable, current), note, row.meaning, row.accepted);
+  }
+}
+
+/// The README's table: defaults only, the same wherever it is made.
+void print_markdown() {
+  fmt::print("| variable | default | meaning | accepts |\n| --- | --- | --- | --- |\n");
+  for (setting_description const& row : describe_settings(config{})) {
+    fmt::print("| `{}` | `{}` | {} | {} |\n", row.variable, row.initial, row.meaning, row.accepted);
+  }
+}
+
+nlohmann::ordered_json json_of(environment const& current) {
+  auto settings = nlohmann::ordered_json::array();
+  for (setting_description const& row : describe_settings(current.settings)) {
+    settings.push_back({{"variable", row.variable},
+                        {"value", row.value},
+                        {"source", source_of(row.variable, current)},
+                        {"default", row.initial},
+                        {"meaning", row.meaning},
+                        {"accepted", row.accepted}});
+  }
+  return {{"settings", std::move(settings)}, {"errors", current.errors}};
+}
+
+exit_code run(flags const& chosen) {
+  if (chosen.markdown) {
+    print_markdown();
+    return success;
+  }
+  environment const current = read_environment();
+  if (!chosen.json_file.empty()) write_json(chosen.json_file, json_of(current));
+  print_settings(current);
+  // Standard output first, so that the errors end what a terminal shows.
+  std::fflush(stdout);
+  for (std::string const& problem : current.errors) fmt::print(stderr, "ferry: {}\n", problem);
+  return current.errors.empty() ? success : wrong_usage;
+}
+
+}  // namespace
+
+runner add_env(CLI::App& program) {
+  auto const chosen = std::make_shared<flags>();
+  CLI::App* const command = program.add_subcommand("env", "Settings: values, where they come from, what they mean");
+  auto* const json = command->add_option("--json", chosen->json_file, "Write the settings to this file too, as JSON");
+  json->type_name("FILE");
+  command->add_flag("--markdown", chosen->markdown, "Print the README's table of defaults instead")->excludes(json);
+  return [chosen] { return run(*chosen); };
+}
+
+}  // namespace ferry::command

@@ -1,0 +1,67 @@
+// The `ferry` command. Results go to standard output, errors to standard error in one line each;
+// exit code 2 is for wrong flags and settings, 1 for everything else that fails.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "commands.hpp"
+#include "ferry/error.hpp"
+
+namespace ferry::command {
+
+void write_json(std::string const& path, nlohmann::ordered_json const& value) {
+  std::ofstream file(path);
+  // An environment variable may hold any bytes, JSON is UTF-8.
+  file << value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  file.close();
+  if (!file) throw failed(fmt::format("cannot write '{}': check that its folder exists and is writable", path));
+}
+
+namespace {
+
+int report(exit_code code, char const* message) {
+  fmt::print(stderr, "ferry: {}\n", message);
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Ferry keeps, ferries or recomputes a trainer's activations under byte budgets.", "ferry");
+  program.set_version_flag("--version", "ferry " FERRY_VERSION);
+  program.require_subcommand(0, 1);
+  std::vector<std::pair<std::string, runner>> const commands{{"env", add_env(program)},
+                                                             {"devices", add_devices(program)}};
+  try {
+    program.parse(argc, argv);
+  } catch (CLI::Success const& asked) {  // --help and --version
+    return program.exit(asked);
+  } catch (CLI::ParseError const& problem) {
+    return report(wrong_usage, fmt::format("{}; see `ferry --help`", problem.what()).c_str());
+  }
+  for (auto const& [name, start] : commands) {
+    if (!program.got_subcommand(name)) continue;
+    exit_code const code = start();
+    bool const written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    return written ? code : report(failure, "cannot write to standard output");
+  }
+  return report(wrong_usage, "no command given; see `ferry --help`");
+}
+
+}  // namespace
+
+}  // namespace ferry::command
+
+int main(int argc, char** argv) {
+  using namespace ferry::command;
+  try {
+    return run(argc, argv);
+  } catch (ferry::setting_error const& problem) {
+    return report(wrong_usage, problem.what());
+  } catch (std::exception const& problem) {
+    return report(failure, problem.what());
+  }
+}
