@@ -117,7 +117,8 @@ struct device_view {
 };
 
 /// Tells the trainer that Ferry needs its adopted memory no more: once `done` is complete the bytes may
-/// go. Called on the session's thread; must not call the session.
+/// go. The event is valid during the call: make a stream wait for it, or query it. Called on the session's
+/// thread; must not call the session.
 using release_callback = unique_function<void(event_ref done)>;
 
 /// What a placement is decided from.

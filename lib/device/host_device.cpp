@@ -10,9 +10,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -50,7 +51,7 @@ class host_memory {
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
       throw Exhausted(fmt::format("this machine cannot map {} of {} ({}); lower {}", format_bytes(bytes), names.words,
-                                  std::strerror(errno), names.variable),
+                                  std::generic_category().message(errno), names.variable),
                       bytes, 0);
     }
     base_ = static_cast<std::byte*>(mapped);

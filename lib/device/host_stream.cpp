@@ -266,20 +266,21 @@ void host_stream::synchronize(std::uint64_t sequence) {
 
 void host_stream::fail(std::uint64_t sequence, stream_failure why) {
   std::lock_guard const lock(failure_mutex_);
-  failed_ = {sequence, std::numeric_limits<std::uint64_t>::max(), false, std::move(why)};
+  failed_.push_back({sequence, std::numeric_limits<std::uint64_t>::max(), false, std::move(why)});
   has_failed_.store(true);
 }
 
 bool host_stream::failed_at(std::uint64_t sequence) const {
   if (!has_failed_.load()) return false;
   std::lock_guard const lock(failure_mutex_);
-  return failed_.covers(sequence);
+  return std::ranges::any_of(failed_, [&](failed_range const& range) { return range.covers(sequence); });
 }
 
 std::optional<stream_failure> host_stream::failure_at(std::uint64_t sequence) const {
   if (!has_failed_.load()) return std::nullopt;
   std::lock_guard const lock(failure_mutex_);
-  return failed_.covers(sequence) ? std::optional(failed_.why) : std::nullopt;
+  auto const found = std::ranges::find_if(failed_, [&](failed_range const& range) { return range.covers(sequence); });
+  return found != failed_.end() ? std::optional(found->why) : std::nullopt;
 }
 
 /// Throws what failed up to `sequence`, and makes the stream usable again: work enqueued so far stays
@@ -288,16 +289,20 @@ void host_stream::report(std::uint64_t sequence, report_once once) {
   failed_range seen;
   {
     std::lock_guard const lock(failure_mutex_);
-    seen = failed_;
+    auto const found = std::ranges::find_if(failed_, [&](failed_range const& range) {
+      return once == report_once::yes ? !range.reported && range.from <= sequence : range.covers(sequence);
+    });
+    if (found == failed_.end()) return;
+    seen = *found;
   }
-  if (seen.from > sequence || (once == report_once::yes && seen.reported)) return;
   if (!seen.reported && !closing_.load()) {
     // An operation of its own ends the range, so that an event recorded next lies outside of it.
     enqueue([&](operation&, std::uint64_t end) {
       std::lock_guard const lock(failure_mutex_);
-      if (failed_.from != seen.from || failed_.reported) return;
-      failed_.to = end;
-      failed_.reported = true;
+      failed_range& open = failed_.back();  // nothing runs, so nothing fails, until the last one is reported
+      if (open.reported) return;
+      open.to = end;
+      open.reported = true;
     });
   }
   throw stream_error(seen.why.operation, seen.why.message);

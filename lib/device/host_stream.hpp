@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <tbb/spin_mutex.h>
 
@@ -95,12 +96,12 @@ class host_stream {
   struct engine;  // the thread, its queue and its arena; gone once closed
   enum class report_once : bool { no, yes };
 
-  // The latest failure: operations with sequence numbers in [from, to) failed or were skipped. Kept after
-  // it was reported, for marks inside the range that somebody looks at only then.
+  // One failure: operations with sequence numbers in [from, to) failed or were skipped. Kept after it was
+  // reported, for marks inside the range that somebody looks at only then.
   struct failed_range {
     std::uint64_t from = 0;
     std::uint64_t to = 0;
-    bool reported = true;
+    bool reported = false;
     stream_failure why;
     [[nodiscard]] bool covers(std::uint64_t sequence) const noexcept { return from <= sequence && sequence < to; }
   };
@@ -134,7 +135,7 @@ class host_stream {
   std::unique_ptr<engine> engine_;  // the pointer is guarded by `producers_`
 
   mutable std::mutex failure_mutex_;
-  failed_range failed_;
+  std::vector<failed_range> failed_;  // in the order they happened; the last may be open
 };
 
 }  // namespace ferry

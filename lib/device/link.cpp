@@ -9,9 +9,8 @@
 #include <ctime>
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 
-#include "support/doorbell.hpp"
+#include "support/pause.hpp"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -112,11 +111,6 @@ void copy_bytes(void* to, void const* from, std::size_t bytes) noexcept {
   }
 #endif
   std::memcpy(to, from, bytes);
-}
-
-void sharpen_sleep() noexcept {
-  // The default lets the kernel round wake-ups up by 50 us, which is half of a small copy.
-  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
 }
 
 paced_link::paced_link(link_speed speed) : speed_(checked(speed)) {}

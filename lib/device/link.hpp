@@ -37,9 +37,6 @@ struct link_slot {
 /// cache lines.
 void copy_bytes(void* to, void const* from, std::size_t bytes) noexcept;
 
-/// Makes the calling thread wake up as punctually as the system can.
-void sharpen_sleep() noexcept;
-
 class paced_link {
  public:
   /// Throws: `invalid_argument` for a speed that is negative or no number.

@@ -21,13 +21,13 @@ constexpr std::size_t chains = 10;
 
 // Vectors of the compiler's own, of one register each; in structs, because attributes of a type get lost in templates.
 struct vectors_16 {
-  typedef float type __attribute__((vector_size(16)));
+  using type = float __attribute__((vector_size(16)));
 };
 struct vectors_32 {
-  typedef float type __attribute__((vector_size(32)));
+  using type = float __attribute__((vector_size(32)));
 };
 struct vectors_64 {
-  typedef float type __attribute__((vector_size(64)));
+  using type = float __attribute__((vector_size(64)));
 };
 
 /// Runs multiply-adds on such vectors and returns something that depends on all of them. Inlined into

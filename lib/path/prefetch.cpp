@@ -15,6 +15,7 @@ void session_core::prefetch(entry& e, device_region&& region) {
   store_.device_tier().pending_uses(region, t.gates);
   t.gates.insert(t.gates.end(), e.uses.begin(), e.uses.end());  // a failed way back may have left readers behind
   e.device = std::exchange(region, {});
+  e.ready = {};
   e.advance(item_state::prefetching);
   engine_.submit(t);
 }

@@ -42,7 +42,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
   rebuilding_.push_back(&e);
   try {
     borrowed_inputs inputs([&](entry& input) {
-      input.add_use(store_.events().record(stream));
+      input.add_use(mark(stream));
       if (--input.leases == 0) let_be(input);
     });
     for (auto const& key : e.how.inputs.keys()) {
@@ -59,10 +59,14 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
       e.device = make_room(e.bytes, e.key.name);
     }
     store_.device_tier().order_after_uses(e.device, stream);
+    // Bytes that a failed way back left behind may still have readers.
+    for (auto const& use : e.uses) {
+      if (use.stream() != stream && device_.query(use.ref()) == event_status::pending) device_.wait(stream, use.ref());
+    }
     run_recipe(e, stream, inputs.all());
   } catch (...) {
     rebuilding_.pop_back();
-    e.ready = store_.events().record(stream);  // the recipe may have enqueued part of its work
+    if (e.device) e.add_use(mark(stream));  // the recipe may have enqueued part of its work
     e.advance(before);
     let_be(e);
     throw;

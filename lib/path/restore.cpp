@@ -12,7 +12,6 @@ namespace ferry::path {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::infinity();
-constexpr int deepest_forecast = 64;  // recipes behind recipes; beyond that, waiting is the safe guess
 
 }  // namespace
 
@@ -35,15 +34,21 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
 }
 
 void session_core::bring_back(entry& e, stream_ref stream) {
+  bool by_link = false;  // the recipe would have been sooner, but could not
   for (int failures = 0;;) {
     switch (e.state()) {
       case item_state::offloading:
         // Needed again already: what is left of the copy would be for nothing.
         e.moving->cancel.store(true, std::memory_order_release);
+        if (writer_failed(e)) {
+          wait_for_transfer(e);
+          break;
+        }
         count(reason::offload_cancelled_by_restore, e);
         order_after_writer(e, stream);
         return;
       case item_state::resident:
+        if (writer_failed(e) && forget_device_copy(e)) break;
         count(reason::restored_resident, e);
         order_after_writer(e, stream);
         return;
@@ -51,36 +56,53 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         recompute(e, stream, reason::recomputed_by_plan);
         return;
       case item_state::hosted:
+        wait_for_transfer(e);
         if (failures > 0 && e.how) {
           recompute(e, stream, reason::recomputed_after_failed_transfer);
           return;
         }
-        if (failures > 1)
+        if (failures > 1) {
           throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.failure));
-        if (recipe_is_sooner(e)) {
-          recompute(e, stream, reason::recomputed_sooner_than_transfer);
-          return;
         }
+        if (!by_link && recipe_is_sooner(e)) {
+          if (recompute_instead(e, stream)) return;
+          by_link = true;
+          break;
+        }
+        e.failure.clear();
         prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name));
         break;
       case item_state::prefetching:
-        if (recipe_is_sooner(e) && abandon_prefetch(e, stream)) {
-          recompute(e, stream, reason::recomputed_sooner_than_transfer);
-          return;
+        if (!by_link && recipe_is_sooner(e) && stop_prefetch(e, stream)) {
+          if (recompute_instead(e, stream)) return;
+          by_link = true;
+          break;
         }
         await_arrival(e, stream);
-        if (e.state() != item_state::hosted) {
-          count(reason::restored_from_host, e);
-          return;
+        if (e.state() == item_state::hosted) {
+          if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
+          break;
         }
-        ++failures;
-        break;
+        count(reason::restored_from_host, e);
+        return;
       case item_state::recomputing:
         throw_cycle(e);
       case item_state::released:
         throw internal_error(fmt::format("{} was released while it was being restored", to_string(e.key)));
     }
   }
+}
+
+bool session_core::writer_failed(entry const& e) const {
+  return e.ready && device_.query(e.ready.ref()) == event_status::failed;
+}
+
+/// What stands in the device bytes is not the item: its writer failed. True if it can be had another way.
+bool session_core::forget_device_copy(entry& e) {
+  if (e.leases > 1 || !(e.host_copy_good || e.how)) return false;
+  e.advance(e.host_copy_good ? item_state::hosted : item_state::dropped);
+  e.ready = {};
+  return true;
 }
 
 void session_core::order_after_writer(entry& e, stream_ref stream) {
@@ -96,49 +118,67 @@ void session_core::order_after_writer(entry& e, stream_ref stream) {
   }
 }
 
+void session_core::wait_for_transfer(entry const& e) {
+  while (e.moving != nullptr) {
+    wait_a_little();
+    progress();
+  }
+}
+
 /// Makes the stream wait for an item in transit. The host waits only until the last chunk is in the copy
-/// stream's queue; with checksums until it has been verified.
+/// stream's queue; with checksums until it has been verified. A transfer that fails, or had been cancelled
+/// to make room, leaves the item hosted.
 void session_core::await_arrival(entry& e, stream_ref stream) {
   auto from = store_.events().record(stream, event_timing::on);
   e.moving->urgent.store(true, std::memory_order_relaxed);
   auto const still_coming = [&] {
     return e.state() == item_state::prefetching &&
            (settings_.verify == verify_mode::checksum ||
-            e.moving->phase.load(std::memory_order_acquire) == transfer_phase::queued);
+            e.moving->phase.load(std::memory_order_acquire) != transfer_phase::issued);
   };
   while (still_coming()) {
     wait_a_little();
     progress();
   }
-  if (e.state() == item_state::prefetching) {
-    auto const phase = e.moving->phase.load(std::memory_order_acquire);
-    if (phase != transfer_phase::issued) {
-      progress();  // it has ended in the meantime
-    } else {
-      device_.wait(stream, e.moving->done);
-    }
-  }
   if (e.state() == item_state::hosted) return;
+  if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
   measurements_.push_back(
       {measurement::kind::exposed, &e, std::move(from), store_.events().record(stream, event_timing::on)});
 }
 
-/// True if the transfer was stopped in time; the stream is ordered after the chunks that were under way, so
-/// a recipe may write where they do.
-bool session_core::abandon_prefetch(entry& e, stream_ref stream) {
+/// True if the transfer was stopped in time. The stream is then ordered after the chunks that were under
+/// way, so that a recipe may write where they do.
+bool session_core::stop_prefetch(entry& e, stream_ref stream) {
   transfer& t = *e.moving;
   t.cancel.store(true, std::memory_order_release);
   auto phase = transfer_phase::queued;
   while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) wait_a_little();
-  if (phase == transfer_phase::issued || phase == transfer_phase::completed) return false;
-  if (phase == transfer_phase::stopped) device_.wait(stream, t.done);
-  return true;
+  if (phase == transfer_phase::issued) return false;
+  if (phase == transfer_phase::stopped) {
+    device_.wait(stream, t.done);
+    return true;
+  }
+  wait_for_transfer(e);  // it has ended: take that in
+  return e.state() == item_state::hosted;
+}
+
+/// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
+bool session_core::recompute_instead(entry& e, stream_ref stream) {
+  try {
+    recompute(e, stream, reason::recomputed_sooner_than_transfer);
+    return true;
+  } catch (error const& cause) {
+    log_.info("{} is fetched after all: {}", to_string(e.key), cause.what());
+    return false;
+  }
 }
 
 bool session_core::recipe_is_sooner(entry const& e) const {
   if (!e.how) return false;
   double const arrival = arrival_us(e);
-  return arrival != unknown && rebuild_us(e, 0) + settings_.stall_tolerance_us < arrival;
+  if (arrival == unknown) return false;
+  double const limit = arrival - settings_.stall_tolerance_us;
+  return rebuild_us(e, limit) < limit;
 }
 
 /// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
@@ -157,15 +197,17 @@ double session_core::arrival_us(entry const& e) const {
   return static_cast<double>(remaining + ahead) / bytes_per_us;
 }
 
-/// How long the recipe would take, by its last run, with whatever its inputs need first.
-double session_core::rebuild_us(entry const& e, int depth) const {
-  if (!e.how || e.stats.recipe_us <= 0 || depth > deepest_forecast) return unknown;
+/// How long the recipe would take, by its last run, with whatever its inputs need first. Looks no further
+/// once `limit` is reached.
+double session_core::rebuild_us(entry const& e, double limit) const {
+  if (!e.how || e.stats.recipe_us <= 0) return unknown;
   double total = e.stats.recipe_us;
   for (auto const& key : e.how.inputs.keys()) {
+    if (total >= limit) return total;
     entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return unknown;
     if (input->on_device()) continue;
-    total += input->state() == item_state::dropped ? rebuild_us(*input, depth + 1) : arrival_us(*input);
+    total += input->state() == item_state::dropped ? rebuild_us(*input, limit - total) : arrival_us(*input);
   }
   return total;
 }

@@ -88,7 +88,7 @@ lease session_core::lend(entry& e, stream_ref stream) noexcept {
 
 void session_core::end(lease& ended) noexcept {
   entry& e = *ended.entry_;
-  e.add_use(store_.events().record(ended.stream_));
+  e.add_use(mark(ended.stream_));
   ended.core_ = nullptr;
   ended.address_ = nullptr;
   if (--e.leases == 0) let_be(e);

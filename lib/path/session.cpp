@@ -90,6 +90,7 @@ void session_core::begin_step() {
     store_.forget_unused(totals_.steps - steps_remembered);
   }
   order_.begin_step();
+  segment_marks_.clear();
   scratch_peak_bytes_ = scratch_bytes_;
   segment_entered_ = false;
   in_step_ = true;
@@ -175,7 +176,19 @@ void session_core::enter_segment(item_key const& key, stream_ref stream) {
     }
     totals_.run_ahead_us += microseconds_since(began);
   }
-  if (status == event_status::failed) device_.synchronize(oldest.ref());  // throws, with the name of what failed
+  if (status == event_status::failed) {
+    segment_marks_.clear();  // one failure is reported once
+    device_.synchronize(oldest.ref());
+  }
+}
+
+/// Marks the end of a use. A stream that was destroyed has finished its work: then there is nothing to mark.
+event_handle session_core::mark(stream_ref stream) noexcept {
+  try {
+    return store_.events().record(stream);
+  } catch (error const&) {
+    return {};
+  }
 }
 
 void session_core::progress() {
@@ -188,7 +201,7 @@ void session_core::progress() {
 
 void session_core::wait_a_little() noexcept {
   // Long enough to leave the core to whoever we wait for, short beside any transfer.
-  for (int i = 0; i < 64; ++i) pause();
+  for (int i = 0; i < 64; ++i) relax_cpu();
   nap(std::chrono::microseconds(10));
 }
 
@@ -239,7 +252,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
 }
 
 void session_core::free(block& freed) noexcept {
-  event_handle const use = store_.events().record(freed.stream_);
+  event_handle const use = mark(freed.stream_);
   store_.device_tier().free(std::exchange(blocks_[freed.slot_], {}), {&use, 1});
   idle_slots_.push_back(freed.slot_);
   scratch_bytes_ -= freed.bytes_;

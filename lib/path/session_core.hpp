@@ -66,6 +66,7 @@ class session_core {
   void enter_segment(item_key const& key, stream_ref stream);
   void progress();
   void wait_a_little() noexcept;
+  [[nodiscard]] event_handle mark(stream_ref stream) noexcept;
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, entry& e) noexcept {
     e.stats.last = why;
@@ -106,11 +107,15 @@ class session_core {
 
   // restore.cpp
   void bring_back(entry& e, stream_ref stream);
+  [[nodiscard]] bool writer_failed(entry const& e) const;
+  [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
+  void wait_for_transfer(entry const& e);
   void await_arrival(entry& e, stream_ref stream);
-  [[nodiscard]] bool abandon_prefetch(entry& e, stream_ref stream);
+  [[nodiscard]] bool stop_prefetch(entry& e, stream_ref stream);
+  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream);
   [[nodiscard]] double arrival_us(entry const& e) const;
-  [[nodiscard]] double rebuild_us(entry const& e, int depth) const;
+  [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
   [[nodiscard]] bool recipe_is_sooner(entry const& e) const;
 
   // recompute.cpp

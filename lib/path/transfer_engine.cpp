@@ -1,7 +1,6 @@
 #include "path/transfer_engine.hpp"
 
 #include <pthread.h>
-#include <sys/prctl.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -69,7 +68,7 @@ void transfer_engine::set_alert(bool alert) {
 
 void transfer_engine::run() {
   pthread_setname_np(pthread_self(), "ferry-transfers");
-  prctl(PR_SET_TIMERSLACK, 1UL);  // the default slack of 50 us would let the link run dry
+  sharpen_sleep();  // the default slack of 50 us would let the link run dry
   while (!(stopping_.load(std::memory_order_relaxed) && nothing_under_way())) {
     if (!progress()) rest();
   }
@@ -111,7 +110,7 @@ bool transfer_engine::reap(copy_lane& lane) {
       chunk_arrived(lane, oldest);
     } else {
       lane.failing = true;
-      if (std::ranges::find(just_failed_, oldest.of) == just_failed_.end()) just_failed_.push_back(oldest.of);
+      if (std::ranges::find(lane.failed, oldest.of) == lane.failed.end()) lane.failed.push_back(oldest.of);
     }
     any = true;
   }
@@ -168,15 +167,16 @@ void transfer_engine::recover(copy_lane& lane) {
     why = e.what();
   }
   lane.failing = false;
-  for (transfer* t : just_failed_) {
+  for (transfer* t : lane.failed) {
     std::erase(lane.waiting, t);
     if (t->failure.empty()) t->failure = why;
     finish(*t, transfer_phase::failed);
   }
-  just_failed_.clear();
+  lane.failed.clear();
 }
 
 bool transfer_engine::handle_cancellations(copy_lane& lane) {
+  if (lane.failing) return false;  // `recover` ends what failed, and must not find it ended already
   bool const all = stopping_.load(std::memory_order_relaxed);
   return std::erase_if(lane.waiting, [&](transfer* t) {
            if (!all && !t->cancel.load(std::memory_order_acquire)) return false;
@@ -256,7 +256,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
     // Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
     chosen.failure = e.what();
     lane.failing = true;
-    just_failed_.push_back(&chosen);
+    lane.failed.push_back(&chosen);
     return;
   }
   chosen.issued_bytes += next.bytes;
@@ -291,7 +291,7 @@ void transfer_engine::rest() {
   }
   for (int i = 0; i < 100; ++i) {
     if (submissions_.read_available() != 0) return;
-    pause();
+    relax_cpu();
   }
   // Half a chunk's time keeps the lane fed; nothing in flight can wait a little longer.
   double nap_us = 100;

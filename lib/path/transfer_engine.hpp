@@ -78,7 +78,8 @@ class transfer_engine {
     std::vector<chunk> ring;
     std::size_t first = 0;
     std::size_t in_flight = 0;
-    bool failing = false;  ///< a chunk failed: drain before issuing more
+    bool failing = false;           ///< a chunk failed: drain before issuing more
+    std::vector<transfer*> failed;  ///< to be ended once drained
     std::chrono::steady_clock::time_point last_completion;
     double recent_bytes = 0;
     double recent_us = 0;
@@ -113,7 +114,6 @@ class transfer_engine {
   copy_lane h2d_;
   queue submissions_;
   queue ended_;
-  std::vector<transfer*> just_failed_;
   std::atomic<std::uint32_t> alert_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> exited_{false};

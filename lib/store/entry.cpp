@@ -59,6 +59,7 @@ void entry::advance(item_state to) {
 }
 
 void entry::add_use(event_handle mark) {
+  if (!mark) return;
   for (auto& use : uses) {
     if (use.stream() == mark.stream()) {
       use = std::move(mark);

@@ -75,7 +75,7 @@ struct entry {
   }
   /// Nobody uses the device bytes and no transfer touches them.
   [[nodiscard]] bool idle() const noexcept { return leases == 0 && moving == nullptr; }
-  /// Notes a use that ends with `mark`; the latest of each stream is enough.
+  /// Notes a use that ends with `mark`, unless there is none; the latest of each stream is enough.
   void add_use(event_handle mark);
 
  private:

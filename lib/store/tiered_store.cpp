@@ -72,7 +72,8 @@ void tiered_store::evict(entry& e) {
 
 void tiered_store::vacate(entry& e) {
   // The writer counts as a use unless a later use on its stream covers it.
-  bool const covered = std::ranges::any_of(e.uses, [&](auto const& use) { return use.stream() == e.ready.stream(); });
+  bool const covered =
+      e.ready && std::ranges::any_of(e.uses, [&](auto const& use) { return use.stream() == e.ready.stream(); });
   if (e.ready && !covered) e.uses.push_back(std::move(e.ready));
   e.ready = {};
   give_back(std::exchange(e.device, {}), std::move(e.on_release), {e.uses.data(), e.uses.size()});

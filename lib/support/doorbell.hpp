@@ -12,18 +12,9 @@
 #include <cstdint>
 #include <thread>
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-#endif
+#include "support/pause.hpp"
 
 namespace ferry {
-
-/// Tells the core that this thread spins.
-inline void relax_cpu() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  _mm_pause();
-#endif
-}
 
 class doorbell {
  public:

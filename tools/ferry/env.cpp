@@ -2,11 +2,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +26,9 @@ struct flags {
 /// The environment, and what is wrong with it.
 struct environment {
   config settings;
-  std::vector<std::string> rejected;  ///< variables
-  std::vector<std::string> errors;    ///< in the same order
+  std::set<std::string> accepted;   ///< variables
+  std::set<std::string> rejected;   ///< variables
+  std::vector<std::string> errors;  ///< one line for each rejected
 };
 
 // One at a time: this is where errors point their reader for help, so it has to list the settings even
@@ -38,11 +38,13 @@ environment read_environment() {
   std::vector<std::string> good;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string const text = *entry;
+    std::string const variable = text.substr(0, text.find('='));
     try {
       static_cast<void>(config::from_entries({text}));
       good.push_back(text);
+      result.accepted.insert(variable);
     } catch (setting_error const& problem) {
-      result.rejected.push_back(text.substr(0, text.find('=')));
+      result.rejected.insert(variable);
       result.errors.emplace_back(problem.what());
     }
   }
@@ -50,18 +52,13 @@ environment read_environment() {
   return result;
 }
 
-bool is_rejected(std::string const& variable, environment const& current) {
-  return std::find(current.rejected.begin(), current.rejected.end(), variable) != current.rejected.end();
-}
-
 char const* source_of(std::string const& variable, environment const& current) {
-  bool const given = std::getenv(variable.c_str()) != nullptr && !is_rejected(variable, current);
-  return given ? "environment" : "default";
+  return current.accepted.contains(variable) ? "environment" : "default";
 }
 
 void print_settings(environment const& current) {
   for (setting_description const& row : describe_settings(current.settings)) {
-    char const* const note = is_rejected(row.variable, current) ? ", the value given is wrong" : "";
+    char const* const note = current.rejected.contains(row.variable) ? ", the value given is wrong" : "";
     fmt::print("{:<24} = {:<10} ({}{})\n    {}; accepts {}\n", row.variable, row.value,
                source_of(row.variable, current), note, row.meaning, row.accepted);
   }

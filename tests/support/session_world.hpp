@@ -1,0 +1,213 @@
+// The world a random program runs in: a checked host device with delays and faults on every stream, two compute
+// streams, the trainer's own memory, and kernels that really write and compare. What goes wrong is collected, on
+// whatever thread it is noticed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ferry/error.hpp"
+#include "ferry/session.hpp"
+#include "support/session_model.hpp"
+#include "support/session_program.hpp"
+#include "support/test_devices.hpp"
+
+namespace ferry::testing {
+
+/// Complaints from any thread; the first few are enough.
+class complaints {
+ public:
+  void add(std::string text) {
+    std::lock_guard const lock(mutex_);
+    ++count_;
+    if (texts_.size() < 10) texts_.push_back(std::move(text));
+  }
+  [[nodiscard]] std::size_t count() const {
+    std::lock_guard const lock(mutex_);
+    return count_;
+  }
+  [[nodiscard]] std::string text() const {
+    std::lock_guard const lock(mutex_);
+    std::string all;
+    for (auto const& each : texts_) all += each + "\n";
+    if (count_ > texts_.size()) all += "and " + std::to_string(count_ - texts_.size()) + " more\n";
+    return all;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+  std::size_t count_ = 0;
+};
+
+/// What happens before each operation of any stream: a pause, or a failure. Names of items begin with 'i' and
+/// are those of copies; names of kernels begin with 'k'.
+class weather {
+ public:
+  weather(std::uint64_t seed, unsigned delays_per_mille, unsigned longest_delay_us, fault_rates faults)
+      : seed_(seed), delays_per_mille_(delays_per_mille), longest_delay_us_(longest_delay_us), faults_(faults) {}
+
+  void operator()(label const& operation) {
+    auto const drawn = mixed(seed_ + mixed(drawn_.fetch_add(1, std::memory_order_relaxed)));
+    if (drawn % 1000 < delays_per_mille_) {
+      std::this_thread::sleep_for(std::chrono::microseconds((drawn >> 10U) % longest_delay_us_));
+    }
+    bool const copy = operation.view().starts_with('i');
+    unsigned const rate = copy ? faults_.copies_per_mille : faults_.kernels_per_mille;
+    if (stormy_.load(std::memory_order_relaxed) && (drawn >> 40U) % 1000 < rate) {
+      strikes_.fetch_add(1, std::memory_order_relaxed);
+      throw std::runtime_error("struck by lightning");
+    }
+  }
+  void set_stormy(bool stormy) { stormy_.store(stormy); }
+  [[nodiscard]] std::uint64_t strikes() const { return strikes_.load(); }
+
+ private:
+  std::uint64_t seed_;
+  unsigned delays_per_mille_;
+  unsigned longest_delay_us_;
+  fault_rates faults_;
+  std::atomic<std::uint64_t> drawn_{0};
+  std::atomic<std::uint64_t> strikes_{0};
+  std::atomic<bool> stormy_{false};
+};
+
+class session_world {
+ public:
+  static constexpr std::size_t trainers_bytes = std::size_t{64} << 20U;
+
+  explicit session_world(program const& p)
+      : sky(p.seed, p.delays_per_mille, std::max(p.longest_delay_us, 1U), p.faults),
+        dev(make_checked_host({.device_bytes = p.budget + trainers_bytes,
+                               .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
+                               .device_to_host = p.device_to_host,
+                               .host_to_device = p.host_to_device,
+                               .compute_threads = 1,
+                               .before_operation = [this](label const& operation) { sky(operation); }})),
+        streams{stream(*dev, stream_kind::compute, "compute 0"), stream(*dev, stream_kind::compute, "compute 1")},
+        janitor_(*dev, stream_kind::compute, "janitor") {}
+  session_world(session_world const&) = delete;
+  session_world& operator=(session_world const&) = delete;
+  /// Requires: no session uses the device any more.
+  ~session_world() {
+    for (auto const& each : trainers_memory_) dev->deallocate(memory_space::device, each.memory.address);
+  }
+
+  /// Compares on the stream what is there with what should be.
+  void compare(stream_ref on, void const* address, std::shared_ptr<content const> expected, label const& name) {
+    std::array const accesses{reads(address, expected->size())};
+    dev->launch(on, "k compare", accesses, [this, address, expected = std::move(expected), name] {
+      if (std::memcmp(address, expected->data(), expected->size()) == 0) return;
+      auto const* const seen = static_cast<std::byte const*>(address);
+      std::size_t at = 0;
+      while (seen[at] == (*expected)[at]) ++at;
+      problems.add("wrong bytes in " + name.str() + " from " + std::to_string(at) + " of " +
+                   std::to_string(expected->size()));
+    });
+    ++comparisons;
+  }
+
+  /// Writes an item on the stream, knowing what it is.
+  void write(stream_ref on, void* address, std::shared_ptr<content const> bytes,
+             std::shared_ptr<std::atomic<bool>> produced) {
+    std::array const accesses{writes(address, bytes->size())};
+    dev->launch(on, "k write", accesses, [address, bytes = std::move(bytes), produced = std::move(produced)] {
+      std::memcpy(address, bytes->data(), bytes->size());
+      if (produced) produced->store(true);
+    });
+  }
+
+  /// Computes an item on the stream from its inputs.
+  void derive(stream_ref on, void* address, std::span<void const* const> inputs, std::shared_ptr<derivation const> how,
+              std::shared_ptr<std::atomic<bool>> produced) {
+    std::vector<memory_access> accesses{writes(address, how->bytes)};
+    std::vector<std::span<std::byte const>> sources;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      accesses.push_back(reads(inputs[i], how->input_bytes[i]));
+      sources.emplace_back(static_cast<std::byte const*>(inputs[i]), how->input_bytes[i]);
+    }
+    dev->launch(on, "k derive", accesses,
+                [address, sources = std::move(sources), how = std::move(how), produced = std::move(produced)] {
+                  compute({static_cast<std::byte*>(address), how->bytes}, how->seed, sources);
+                  if (produced) produced->store(true);
+                });
+  }
+
+  [[nodiscard]] recipe recipe_for(std::shared_ptr<derivation> how, std::vector<item_key> const& inputs) {
+    return {[this, how = std::move(how)](recipe_context const& context) {
+              if (context.bytes != how->bytes) problems.add("a recipe was given the wrong size");
+              if (context.inputs.size() != how->input_bytes.size()) problems.add("a recipe was given other inputs");
+              if (how->refusals.load() > 0) {
+                how->refusals.fetch_sub(1);
+                throw std::runtime_error("the recipe refuses");
+              }
+              derive(context.stream, context.output, context.inputs, how, nullptr);
+            },
+            item_list(inputs)};
+  }
+
+  /// Memory of the trainer's own, and what tells him that it may go.
+  std::pair<device_view, release_callback> adoptable(std::size_t bytes) {
+    auto& made = trainers_memory_.emplace_back();
+    made.memory = {dev->allocate(memory_space::device, bytes), bytes};
+    return {made.memory, [this, &made](event_ref done) {
+              ++made.returned;
+              // What the trainer does next with his memory: overwrite it at once, in the order that he was promised.
+              if (done) dev->wait(janitor_, done);
+              std::array const accesses{writes(made.memory.address, made.memory.bytes)};
+              dev->launch(janitor_, "k overwrite", accesses,
+                          [view = made.memory] { std::memset(view.address, 0xDD, view.bytes); });
+            }};
+  }
+  /// The memory was not saved after all.
+  void keep_last_adoptable() { trainers_memory_.back().returned = 1; }
+  [[nodiscard]] std::size_t adopted_count() const { return trainers_memory_.size(); }
+
+  void expect_all_memory_returned_once() {
+    for (auto const& each : trainers_memory_) {
+      if (each.returned != 1) problems.add("on_release was called " + std::to_string(each.returned) + " times");
+    }
+  }
+
+  /// Waits for every stream; a failure is returned, not thrown, and afterwards the streams work again.
+  std::vector<std::string> settle() {
+    std::vector<std::string> failures;
+    for (stream_ref const each : {streams[0].ref(), streams[1].ref(), janitor_.ref()}) {
+      // Twice: one stream's failure may have reached another that was asked before.
+      for (int i = 0; i < 2; ++i) {
+        try {
+          dev->synchronize(each);
+        } catch (stream_error const& failure) {
+          failures.emplace_back(failure.what());
+        }
+      }
+    }
+    return failures;
+  }
+
+  complaints problems;
+  std::uint64_t comparisons = 0;
+  weather sky;
+  std::unique_ptr<host_device> dev;
+  std::array<stream, 2> streams;
+
+ private:
+  struct owned_memory {
+    device_view memory;
+    int returned = 0;
+  };
+  std::deque<owned_memory> trainers_memory_;
+  stream janitor_;
+};
+
+}  // namespace ferry::testing
