@@ -36,7 +36,7 @@ class chain {
   void spoil_gradients();
 
   [[nodiscard]] chain_shape const& shape() const noexcept { return shape_; }
-  [[nodiscard]] double const& loss() const noexcept { return loss_; }
+  [[nodiscard]] double loss() const noexcept { return loss_; }
   /// (layers, width, width)
   [[nodiscard]] ferry::memory const& gradients() const noexcept { return gradients_; }
   /// Of the last step, the forward time of one segment. Requires: the stream is synchronised.

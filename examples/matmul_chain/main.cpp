@@ -11,7 +11,10 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "chain.hpp"
 #include "contest.hpp"
@@ -68,7 +71,7 @@ std::unique_ptr<ferry::host_device> make_device_for(options const& chosen) {
   return ferry::make_host_device(std::move(device));
 }
 
-/// Gives the link the balance that DESIGN's machine has, unless the user has set it.
+/// Gives the link the balance of a large model on a large GPU, unless the user has set it.
 link_choice choose_link(ferry::host_device& device, options const& chosen, double forward_us) {
   // A 7B-class block on an A100: the time to move its saved bytes over PCIe 4, over the time of its forward.
   constexpr double transfer_to_forward = 2.2;

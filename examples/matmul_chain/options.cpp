@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -51,10 +52,12 @@ void take_environment(options& result, std::string const& budget_flag) {
   auto budget = ferry::byte_amount::share(default_budget_share);
   if (is_set("FERRY_BUDGET")) budget = result.settings.budget;
   if (!budget_flag.empty()) budget = read_budget(budget_flag);
+  // More than everything is as good as everything, and sums of what fits the machine cannot overflow.
   std::size_t const keep_all = result.shape.keep_all_bytes();
-  result.budget_bytes = budget.of(keep_all);
+  auto const within = [keep_all](ferry::byte_amount amount) { return std::min(amount.of(keep_all), keep_all); };
+  result.budget_bytes = within(budget);
   if (result.budget_bytes == 0) throw usage_error("a budget of nothing; give --budget some bytes");
-  result.host_budget_bytes = is_set("FERRY_HOST_BUDGET") ? result.settings.host_budget.of(keep_all) : keep_all;
+  result.host_budget_bytes = is_set("FERRY_HOST_BUDGET") ? within(result.settings.host_budget) : keep_all;
 
   result.settings.stats_file.clear();  // one file for all sessions would hold the last one's
   constexpr std::array decided_here{"FERRY_POLICY", "FERRY_DEVICE_BYTES", "FERRY_PINNED_BYTES", "FERRY_STATS"};

@@ -19,7 +19,7 @@ class usage_error : public std::runtime_error {
 };
 
 struct options {
-  chain_shape shape{14, {2048, 512}};
+  chain_shape shape{14, {1024, 512}};
   unsigned steps = 5;
   std::size_t budget_bytes = 0;       ///< for the policies under test
   std::size_t host_budget_bytes = 0;  ///< for those of them that offload

@@ -285,7 +285,8 @@ bool transfer_engine::nothing_under_way() const noexcept {
 }
 
 void transfer_engine::rest() {
-  if (nothing_under_way() && submissions_.read_available() == 0 && alert_.load() == 0) {
+  // The alert first: whatever was submitted before it was switched off is then seen.
+  if (alert_.load() == 0 && nothing_under_way() && submissions_.read_available() == 0) {
     alert_.wait(0);
     return;
   }

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace ferry::tests {
+namespace ferry::testing {
 
 inline thread_local std::uint64_t allocations = 0;
 
@@ -19,15 +19,15 @@ inline void* counted_allocation(std::size_t bytes, std::size_t alignment) {
   return memory;
 }
 
-}  // namespace ferry::tests
+}  // namespace ferry::testing
 
-void* operator new(std::size_t bytes) { return ferry::tests::counted_allocation(bytes, 1); }
-void* operator new[](std::size_t bytes) { return ferry::tests::counted_allocation(bytes, 1); }
+void* operator new(std::size_t bytes) { return ferry::testing::counted_allocation(bytes, 1); }
+void* operator new[](std::size_t bytes) { return ferry::testing::counted_allocation(bytes, 1); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return ferry::tests::counted_allocation(bytes, static_cast<std::size_t>(alignment));
+  return ferry::testing::counted_allocation(bytes, static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return ferry::tests::counted_allocation(bytes, static_cast<std::size_t>(alignment));
+  return ferry::testing::counted_allocation(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }

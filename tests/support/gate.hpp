@@ -24,9 +24,10 @@ class gate {
     return open_;
   }
   /// False if nobody opened it in time.
-  bool wait() const {
+  bool wait() const { return wait_for(std::chrono::seconds(20)); }
+  bool wait_for(std::chrono::milliseconds span) const {
     std::unique_lock lock(mutex_);
-    return opened_.wait_for(lock, std::chrono::seconds(20), [this] { return open_; });
+    return opened_.wait_for(lock, span, [this] { return open_; });
   }
 
  private:

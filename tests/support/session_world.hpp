@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "ferry/error.hpp"
+#include "ferry/host_device.hpp"
 #include "ferry/session.hpp"
 #include "support/session_model.hpp"
 #include "support/session_program.hpp"
-#include "support/test_devices.hpp"
 
 namespace ferry::testing {
 
@@ -88,12 +88,13 @@ class session_world {
 
   explicit session_world(program const& p)
       : sky(p.seed, p.delays_per_mille, std::max(p.longest_delay_us, 1U), p.faults),
-        dev(make_checked_host({.device_bytes = p.budget + trainers_bytes,
-                               .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
-                               .device_to_host = p.device_to_host,
-                               .host_to_device = p.host_to_device,
-                               .compute_threads = 1,
-                               .before_operation = [this](label const& operation) { sky(operation); }})),
+        dev(make_host_device({.device_bytes = p.budget + trainers_bytes,
+                              .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
+                              .device_to_host = p.device_to_host,
+                              .host_to_device = p.host_to_device,
+                              .compute_threads = 1,
+                              .check_order = true,
+                              .before_operation = [this](label const& operation) { sky(operation); }})),
         streams{stream(*dev, stream_kind::compute, "compute 0"), stream(*dev, stream_kind::compute, "compute 1")},
         janitor_(*dev, stream_kind::compute, "janitor") {}
   session_world(session_world const&) = delete;
@@ -141,6 +142,16 @@ class session_world {
                   compute({static_cast<std::byte*>(address), how->bytes}, how->seed, sources);
                   if (produced) produced->store(true);
                 });
+  }
+
+  /// Orders one stream after another; what was written is produced if the second stream gets there too.
+  void cross(stream_ref from, stream_ref to, std::shared_ptr<std::atomic<bool>> written,
+             std::shared_ptr<std::atomic<bool>> produced) {
+    event const crossing(*dev);
+    crossing.record(from);
+    dev->wait(to, crossing);
+    dev->launch(to, "k arrive", {},
+                [written = std::move(written), produced = std::move(produced)] { produced->store(written->load()); });
   }
 
   [[nodiscard]] recipe recipe_for(std::shared_ptr<derivation> how, std::vector<item_key> const& inputs) {

@@ -1,0 +1,103 @@
+// Random programs of a trainer, against a plain map as the model, on streams that are delayed and, in some, struck
+// by failures. Whatever the timing: right bytes, no stream-order mistake, no byte over a budget and none left.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "ferry/stats.hpp"
+#include "support/check_programs.hpp"
+#include "support/session_program.hpp"
+#include "support/session_runner.hpp"
+
+namespace {
+
+using ferry::reason;
+using ferry::testing::any_of;
+using ferry::testing::any_program;
+using ferry::testing::check_programs;
+using ferry::testing::one_in;
+using ferry::testing::program;
+using ferry::testing::session_runner;
+
+/// What all programs of a property did together, to see that none of it is missing.
+struct coverage {
+  std::uint64_t programs = 0;
+  std::uint64_t comparisons = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t strikes = 0;
+  std::uint64_t abandoned = 0;
+  std::uint64_t chunks = 0;
+  std::array<std::uint64_t, ferry::reason_count> reasons{};
+
+  void add(session_runner const& run) {
+    ++programs;
+    comparisons += run.world().comparisons;
+    refused += run.refused();
+    strikes += run.world().sky.strikes();
+    auto const& stats = run.stats();
+    abandoned += stats.device_to_host.abandoned + stats.host_to_device.abandoned;
+    chunks += stats.device_to_host.chunks + stats.host_to_device.chunks;
+    for (std::size_t i = 0; i < reasons.size(); ++i) reasons[i] += stats.reasons[i];
+  }
+  void print() const {
+    std::printf("%llu programs, %llu comparisons, %llu refused for room, %llu strikes, %llu chunks, %llu abandoned\n",
+                static_cast<unsigned long long>(programs), static_cast<unsigned long long>(comparisons),
+                static_cast<unsigned long long>(refused), static_cast<unsigned long long>(strikes),
+                static_cast<unsigned long long>(chunks), static_cast<unsigned long long>(abandoned));
+    for (std::size_t i = 0; i < reasons.size(); ++i) {
+      std::printf("%10llu  %s\n", static_cast<unsigned long long>(reasons[i]),
+                  std::string(to_string(static_cast<reason>(i))).c_str());
+    }
+  }
+  void expect(std::initializer_list<reason> wanted) const {
+    for (auto const why : wanted) EXPECT_GT(reasons[static_cast<std::size_t>(why)], 0U) << to_string(why);
+  }
+};
+
+void run(program const& p, coverage& total) {
+  session_runner runner(p);
+  runner.run();
+  total.add(runner);
+  auto const problems = runner.problems();
+  if (!problems.empty()) RC_FAIL(problems);
+}
+
+TEST(SessionProperty, BehavesLikeAPlainMap) {
+  coverage total;
+  check_programs(1000, [&] {
+    program const p = any_program();
+    RC_LOG() << rc::toString(p);
+    run(p, total);
+  });
+  if (HasFailure()) return;
+  total.print();
+  EXPECT_GT(total.refused, 0U);
+  total.expect({reason::kept_by_policy, reason::kept_below_min_bytes, reason::kept_no_recipe, reason::kept_pinned_full,
+                reason::kept_in_flight_full, reason::offloaded_by_policy, reason::deferred_in_flight_full,
+                reason::dropped_by_policy, reason::dropped_pinned_full, reason::dropped_in_flight_full,
+                reason::dropped_for_space, reason::evicted_for_space, reason::restored_resident,
+                reason::restored_from_host, reason::offload_cancelled_by_restore, reason::recomputed_by_plan,
+                reason::unused_at_end_of_step});
+}
+
+TEST(SessionProperty, LosesNothingToFaults) {
+  coverage total;
+  check_programs(500, [&] {
+    program p = any_program();
+    p.faults.copies_per_mille = *rc::gen::element(10U, 50U, 200U);
+    p.faults.kernels_per_mille = *one_in(3) ? 10 : 0;
+    p.hold_over_steps = false;
+    RC_LOG() << rc::toString(p);
+    run(p, total);
+  });
+  if (HasFailure()) return;
+  total.print();
+  EXPECT_GT(total.strikes, 0U);
+  total.expect({reason::dropped_after_failed_offload, reason::kept_after_failed_offload});
+}
+
+}  // namespace

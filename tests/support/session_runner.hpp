@@ -1,0 +1,227 @@
+// Runs a random program against the session and the model together. Kernels declare what they touch, so the
+// stream-order checker sees everything; every restored item is compared on its stream with what the model says.
+//
+// A call may be refused for lack of room only where the model cannot prove that there was room, and because of a
+// recipe only where the recipe throws or its inputs are gone. With faults, calls may also report what failed;
+// then the trainer lets go of his leases, as one who has seen an error does, and goes on.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/session_world.hpp"
+
+namespace ferry::testing {
+
+class session_runner {
+ public:
+  explicit session_runner(program const& p)
+      : program_(p), world_(p), session_(std::in_place, *world_.dev, settings_of(p)) {
+    if (p.placement != 0) place(p.placement);
+  }
+
+  void run();
+  /// What went wrong, or nothing.
+  [[nodiscard]] std::string problems() const { return world_.problems.text(); }
+  [[nodiscard]] session_stats const& stats() const { return stats_; }
+  [[nodiscard]] std::uint64_t refused() const { return refused_; }
+  [[nodiscard]] session_world const& world() const { return world_; }
+
+ private:
+  enum class refusal : std::uint8_t { none, no_room, recipe, fault };
+  struct held_lease {
+    item_key key;
+    lease held;
+    stream_ref on;
+    std::shared_ptr<content const> expected;
+  };
+
+  static config settings_of(program const& p) {
+    config settings;
+    settings.budget = byte_amount::exactly(p.budget);
+    settings.host_budget = byte_amount::exactly(p.host_budget);
+    settings.max_in_flight = byte_amount::exactly(p.in_flight);
+    settings.chunk_bytes = p.chunk_bytes;
+    settings.min_bytes = p.min_bytes;
+    settings.policy = p.policy;
+    settings.verify = p.verify ? verify_mode::checksum : verify_mode::off;
+    settings.run_ahead = p.run_ahead;
+    settings.stall_tolerance_us = p.stall_tolerance_us;
+    settings.log = log_level::off;
+    return settings;
+  }
+
+  [[nodiscard]] bool faulty() const {
+    return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0;
+  }
+  void complain(std::string text) {
+    world_.problems.add("step " + std::to_string(step_) + ", operation " + std::to_string(at_) + ": " +
+                        std::move(text));
+  }
+
+  template <typename Call>
+  refusal tried(Call const& call) {
+    try {
+      call();
+      return refusal::none;
+    } catch (out_of_device_memory const& e) {
+      ++refused_;
+      why_ = e.what();
+      return refusal::no_room;
+    } catch (recipe_error const& e) {
+      why_ = e.what();
+      return refusal::recipe;
+    } catch (stream_error const& e) {
+      if (!faulty()) throw;
+      why_ = e.what();
+    } catch (transfer_error const& e) {
+      if (!faulty()) throw;
+      why_ = e.what();
+    }
+    leases_.clear();
+    return refusal::fault;
+  }
+  template <typename Error, typename Call>
+  void expect_refused(char const* what, Call const& call) {
+    try {
+      if (tried(call) == refusal::none) complain(std::string(what) + " was not refused");
+    } catch (Error const&) {
+      return;
+    }
+  }
+
+  void place(std::uint32_t seed) {
+    session_->set_placement([this, seed](item_info const& item) {
+      return chosen_ = static_cast<placement>(mixed(std::hash<item_key>{}(item.key) ^ seed) % 3);
+    });
+    placed_ = true;
+  }
+  void note_freedom(model_item& item);
+  [[nodiscard]] room_model room();
+
+  void perform(operation const& op);
+  void produce(operation const& op);
+  void produce_into(operation const& op, item_key const& key, model_item item);
+  bool bring_back(item_key const& key, stream_ref on);
+  void release(item_key const& key);
+  void scratch(operation const& op);
+  void backward(operation const& op);
+  void misuse(operation const& op);
+  void heal();
+  void finish();
+  void expect_nothing_left();
+
+  [[nodiscard]] stream_ref stream_of(std::uint32_t n) const { return world_.streams[n % 2]; }
+  [[nodiscard]] std::size_t size_of(operation const& op) const {
+    std::size_t const bytes = 1 + op.size % program_.largest_item;
+    return op.size % 4 == 0 ? std::min(room_model::rounded(bytes), program_.largest_item) : bytes;
+  }
+  [[nodiscard]] bool is_leased(item_key const& key) const {
+    return std::ranges::any_of(leases_, [&](auto const& each) { return each.key == key; });
+  }
+  void compare(held_lease const& each) {
+    world_.compare(each.on, each.held.data(), each.expected, each.key.name);
+  }
+
+  program const& program_;
+  session_world world_;
+  std::optional<session> session_;
+  session_model model_;
+  std::vector<held_lease> leases_;
+  std::vector<block> blocks_;
+  placement chosen_ = placement::keep;
+  bool placed_ = false;
+  std::size_t saved_bytes_ = 0;
+  std::size_t saved_count_ = 0;
+  std::size_t step_ = 0;
+  std::size_t at_ = 0;
+  std::uint64_t refused_ = 0;
+  std::string why_;
+  session_stats stats_;
+};
+
+inline void session_runner::run() {
+  try {
+    for (step_ = 0; step_ < program_.steps.size(); ++step_) {
+      session_->begin_step();
+      world_.sky.set_stormy(true);
+      auto const& body = program_.body(step_);
+      for (at_ = 0; at_ < body.size(); ++at_) perform(body[at_]);
+      if (faulty()) heal();
+      if (!program_.hold_over_steps) {
+        leases_.clear();
+        blocks_.clear();
+      }
+      session_->end_step();
+      model_.end_step();
+    }
+    finish();
+  } catch (std::exception const& e) {
+    complain(std::string("unexpected: ") + e.what());
+    leases_.clear();
+    blocks_.clear();
+  }
+  session_.reset();
+  world_.settle();
+  for (auto& text : world_.dev->order_violations()) world_.problems.add(std::move(text));
+}
+
+inline void session_runner::perform(operation const& op) {
+  auto const& items = model_.in_save_order();
+  switch (op.kind) {
+    case action::produce:
+      return produce(op);
+    case action::restore:
+      if (!items.empty() && bring_back(items[op.which % items.size()], stream_of(op.stream)) && !op.hold) {
+        leases_.pop_back();
+      }
+      return;
+    case action::use:
+      if (!leases_.empty()) compare(leases_[op.which % leases_.size()]);
+      return;
+    case action::end_lease:
+      if (!leases_.empty()) leases_.erase(leases_.begin() + op.which % leases_.size());
+      return;
+    case action::release: {
+      if (items.empty()) return;
+      item_key const key = items[op.which % items.size()];
+      if (op.careless || !model_.is_needed(key)) release(key);
+      return;
+    }
+    case action::scratch:
+      return scratch(op);
+    case action::end_block:
+      if (!blocks_.empty()) blocks_.erase(blocks_.begin() + op.which % blocks_.size());
+      return;
+    case action::backward:
+      return backward(op);
+    case action::synchronize:
+      static_cast<void>(tried([&] {
+        if (op.hold) {
+          session_->synchronize();
+        } else {
+          world_.streams[op.stream % 2].synchronize();
+        }
+      }));
+      return;
+    case action::place:
+      if (op.hold) {
+        session_->set_placement({});
+        placed_ = false;
+      } else {
+        place(op.size);
+      }
+      return;
+    case action::misuse:
+      return misuse(op);
+  }
+}
+
+}  // namespace ferry::testing
+
+#include "support/session_runner_impl.hpp"
