@@ -90,7 +90,8 @@ struct recipe {
 
 template <>
 struct std::hash<ferry::item_key> {
-  std::size_t operator()(ferry::item_key const& key) const noexcept {
+  // Not noexcept: so libstdc++ keeps the hash in the node, and a look-up touches no neighbour's key.
+  std::size_t operator()(ferry::item_key const& key) const {
     std::size_t const name = std::hash<std::string_view>{}(key.name.view());
     std::uint64_t const place = (std::uint64_t{key.micro_batch} << 32) | key.segment;
     return name ^ (place * 0x9E3779B97F4A7C15ULL);

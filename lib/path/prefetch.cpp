@@ -13,7 +13,9 @@ void session_core::prefetch(entry& e, device_region&& region) {
   t.from = e.pinned.address;
   t.expected_checksum = e.checksum;
   store_.device_tier().pending_uses(region, t.gates);
-  t.gates.insert(t.gates.end(), e.uses.begin(), e.uses.end());  // a failed way back may have left readers behind
+  for (auto const user : e.users) {  // a failed way back may have left readers behind
+    if (auto mark = store_.events().record_if_alive(user)) t.gates.push_back(std::move(mark));
+  }
   e.device = std::exchange(region, {});
   e.ready = {};
   e.advance(item_state::prefetching);
@@ -22,7 +24,8 @@ void session_core::prefetch(entry& e, device_region&& region) {
 
 void session_core::prefetch_ahead() {
   prefetch_due_ = false;
-  if (!order_.in_backward()) return;
+  bool const nothing_hosted = store_.pinned_tier().bytes().used_bytes() == 0;
+  if (nothing_hosted || !order_.in_backward()) return;
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
     if (e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;

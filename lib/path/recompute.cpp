@@ -42,7 +42,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
   rebuilding_.push_back(&e);
   try {
     borrowed_inputs inputs([&](entry& input) {
-      input.add_use(mark(stream));
+      input.add_use(stream);
       if (--input.leases == 0) let_be(input);
     });
     for (auto const& key : e.how.inputs.keys()) {
@@ -60,13 +60,14 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
     }
     store_.device_tier().order_after_uses(e.device, stream);
     // Bytes that a failed way back left behind may still have readers.
-    for (auto const& use : e.uses) {
-      if (use.stream() != stream && device_.query(use.ref()) == event_status::pending) device_.wait(stream, use.ref());
+    for (auto const user : e.users) {
+      auto const mark = user != stream ? store_.events().record_if_alive(user) : event_handle();
+      if (mark) device_.wait(stream, mark.ref());
     }
     run_recipe(e, stream, inputs.all());
   } catch (...) {
     rebuilding_.pop_back();
-    if (e.device) e.add_use(mark(stream));  // the recipe may have enqueued part of its work
+    if (e.device) e.add_use(stream);  // the recipe may have enqueued part of its work
     e.advance(before);
     let_be(e);
     throw;

@@ -28,8 +28,10 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   e.restored = true;
   ++e.stats.restores;
   ++totals_.restores;
+  bool const backward_begins = !order_.in_backward();
   order_.restored(e);
-  prefetch_ahead();
+  // From then on there is more to prefetch only when bytes have come free or an item has become hosted.
+  if (prefetch_due_ || backward_begins) prefetch_ahead();
   return held;
 }
 

@@ -53,8 +53,8 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
 lease session_core::settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release,
                               recipe how) {
   store_.make_resident(e, std::move(region), store_.events().record(stream));
-  e.how = std::move(how);
-  e.on_release = std::move(on_release);
+  if (how) e.how = std::move(how);
+  if (on_release) e.on_release = std::move(on_release);
   e.restored = false;
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
@@ -88,7 +88,7 @@ lease session_core::lend(entry& e, stream_ref stream) noexcept {
 
 void session_core::end(lease& ended) noexcept {
   entry& e = *ended.entry_;
-  e.add_use(mark(ended.stream_));
+  e.add_use(ended.stream_);
   ended.core_ = nullptr;
   ended.address_ = nullptr;
   if (--e.leases == 0) let_be(e);

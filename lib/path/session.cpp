@@ -182,15 +182,6 @@ void session_core::enter_segment(item_key const& key, stream_ref stream) {
   }
 }
 
-/// Marks the end of a use. A stream that was destroyed has finished its work: then there is nothing to mark.
-event_handle session_core::mark(stream_ref stream) noexcept {
-  try {
-    return store_.events().record(stream);
-  } catch (error const&) {
-    return {};
-  }
-}
-
 void session_core::progress() {
   while (transfer* const ended = engine_.next_ended()) transfer_ended(*ended);
   if (!deferred_.empty()) offload_deferred();
@@ -252,7 +243,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
 }
 
 void session_core::free(block& freed) noexcept {
-  event_handle const use = mark(freed.stream_);
+  event_handle const use = store_.events().record_if_alive(freed.stream_);
   store_.device_tier().free(std::exchange(blocks_[freed.slot_], {}), {&use, 1});
   idle_slots_.push_back(freed.slot_);
   scratch_bytes_ -= freed.bytes_;

@@ -66,7 +66,6 @@ class session_core {
   void enter_segment(item_key const& key, stream_ref stream);
   void progress();
   void wait_a_little() noexcept;
-  [[nodiscard]] event_handle mark(stream_ref stream) noexcept;
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, entry& e) noexcept {
     e.stats.last = why;

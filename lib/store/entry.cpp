@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ferry/error.hpp"
@@ -58,15 +59,8 @@ void entry::advance(item_state to) {
   state_ = to;
 }
 
-void entry::add_use(event_handle mark) {
-  if (!mark) return;
-  for (auto& use : uses) {
-    if (use.stream() == mark.stream()) {
-      use = std::move(mark);
-      return;
-    }
-  }
-  uses.push_back(std::move(mark));
+void entry::add_use(stream_ref stream) {
+  if (std::ranges::find(users, stream) == users.end()) users.push_back(stream);
 }
 
 }  // namespace ferry::store

@@ -30,41 +30,38 @@ struct entry {
   entry(entry const&) = delete;
   entry& operator=(entry const&) = delete;
 
+  // What every save and restore looks at stands first, close together.
   item_key key;
   std::size_t bytes = 0;
-  recipe how;
-  release_callback on_release;  ///< with adopted memory
-
   device_region device;
-  slab_piece pinned;
-  /// The host copy is complete and equal to the item, so that the device bytes may go without a copy.
-  bool host_copy_good = false;
-  std::uint64_t checksum = 0;  ///< of the host copy, with FERRY_VERIFY=checksum
-  std::string failure;         ///< why the last way back from the host failed
-
   event_handle ready;  ///< after the work that wrote the device bytes
-  /// After the last use by each stream since the device bytes were written.
-  boost::container::small_vector<event_handle, 2> uses;
-  std::uint32_t leases = 0;
-  /// The transfer that touches this item's bytes; they may not go before it has ended.
-  transfer* moving = nullptr;
-
-  placement where = placement::keep;
-  bool may_drop = false;         ///< dropping it to make room is allowed
-  bool restored = false;         ///< in this step
-  bool release_asked = false;    ///< done with, as soon as the last lease ends
-  std::uint64_t save_order = 0;  ///< position among the saves of this step
-
-  // What is remembered from step to step.
-  item_stats stats;
-  double moved_us = 0;  ///< time its transfers took, hidden or not
+  /// Streams that have used the device bytes since. They are marked only when the bytes go, so a use costs
+  /// nothing; a mark may then stand later than the use, which is safe.
+  boost::container::small_vector<stream_ref, 2> users;
+  std::uint64_t save_order = 0;  ///< position among all saves
   std::uint64_t saved_in_step = 0;
   static constexpr std::uint32_t never = ~std::uint32_t{0};
   std::uint32_t first_need = never;  ///< position among the restores of the last step
   std::uint32_t last_need = never;
-
+  std::uint32_t leases = 0;
+  placement where = placement::keep;
+  bool may_drop = false;       ///< dropping it to make room is allowed
+  bool restored = false;       ///< in this step
+  bool release_asked = false;  ///< done with, as soon as the last lease ends
+  /// The host copy is complete and equal to the item, so that the device bytes may go without a copy.
+  bool host_copy_good = false;
+  /// The transfer that touches this item's bytes; they may not go before it has ended.
+  transfer* moving = nullptr;
   list_hook in_save_order;
   list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
+  item_stats stats;            ///< of all steps
+
+  recipe how;
+  release_callback on_release;  ///< with adopted memory
+  slab_piece pinned;
+  std::uint64_t checksum = 0;  ///< of the host copy, with FERRY_VERIFY=checksum
+  std::string failure;         ///< why the last way back from the host failed
+  double moved_us = 0;         ///< time its transfers took, hidden or not
 
   [[nodiscard]] item_state state() const noexcept { return state_; }
   /// Throws: `internal_error` for a transition that the path does not have.
@@ -75,8 +72,7 @@ struct entry {
   }
   /// Nobody uses the device bytes and no transfer touches them.
   [[nodiscard]] bool idle() const noexcept { return leases == 0 && moving == nullptr; }
-  /// Notes a use that ends with `mark`, unless there is none; the latest of each stream is enough.
-  void add_use(event_handle mark);
+  void add_use(stream_ref stream);
 
  private:
   item_state state_ = item_state::released;

@@ -1,5 +1,7 @@
 #include "store/event_pool.hpp"
 
+#include "ferry/error.hpp"
+
 namespace ferry::store {
 
 event_handle event_pool::record(stream_ref stream, event_timing timing) {
@@ -16,6 +18,14 @@ event_handle event_pool::record(stream_ref stream, event_timing timing) {
   taken->stream = stream;
   device_.record(taken->mark, stream);
   return handle;
+}
+
+event_handle event_pool::record_if_alive(stream_ref stream) noexcept {
+  try {
+    return record(stream);
+  } catch (error const&) {
+    return {};
+  }
 }
 
 }  // namespace ferry::store

@@ -17,6 +17,7 @@ tiered_store::tiered_store(device& owner, store_limits const& limits)
       pinned_(owner, memory_space::pinned, limits.pinned_bytes),
       in_flight_(limits.in_flight_bytes) {
   releases_.reserve(64);
+  marks_.reserve(16);
 }
 
 tiered_store::~tiered_store() {
@@ -70,14 +71,19 @@ void tiered_store::evict(entry& e) {
   vacate(e);
 }
 
-void tiered_store::vacate(entry& e) {
-  // The writer counts as a use unless a later use on its stream covers it.
-  bool const covered =
-      e.ready && std::ranges::any_of(e.uses, [&](auto const& use) { return use.stream() == e.ready.stream(); });
-  if (e.ready && !covered) e.uses.push_back(std::move(e.ready));
+void tiered_store::vacate(entry& e) { give_back(std::exchange(e.device, {}), std::move(e.on_release), take_marks(e)); }
+
+std::span<event_handle const> tiered_store::take_marks(entry& e) {
+  marks_.clear();
+  // The writer counts as a user, unless a later mark on its stream covers it.
+  bool const covered = e.ready && std::ranges::find(e.users, e.ready.stream()) != e.users.end();
+  if (e.ready && !covered) marks_.push_back(std::move(e.ready));
   e.ready = {};
-  give_back(std::exchange(e.device, {}), std::move(e.on_release), {e.uses.data(), e.uses.size()});
-  e.uses.clear();
+  for (auto const stream : e.users) {
+    if (auto mark = events_.record_if_alive(stream)) marks_.push_back(std::move(mark));
+  }
+  e.users.clear();
+  return marks_;
 }
 
 void tiered_store::give_back(device_region&& region, release_callback&& on_release,
@@ -96,17 +102,16 @@ void tiered_store::release(entry& e) {
     t->orphaned = true;
     t->orphaned_device = std::exchange(e.device, {});
     t->orphaned_pinned = std::exchange(e.pinned, {});
-    t->orphaned_uses.assign(e.uses.begin(), e.uses.end());
-    if (e.ready) t->orphaned_uses.push_back(std::move(e.ready));
+    auto const marks = take_marks(e);
+    t->orphaned_uses.assign(marks.begin(), marks.end());
     t->orphaned_release = std::move(e.on_release);
-    e.uses.clear();
   }
   vacate(e);
   pinned_.free(std::exchange(e.pinned, {}));
   e.advance(item_state::released);
   e.host_copy_good = false;
   e.release_asked = false;
-  e.how.enqueue.reset();
+  if (e.how) e.how.enqueue.reset();
   e.in_save_order.unlink();
   e.awaiting_offload.unlink();
 }

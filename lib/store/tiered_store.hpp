@@ -75,6 +75,8 @@ class tiered_store {
   };
   void give_back(device_region&& region, release_callback&& on_release, std::span<event_handle const> uses);
   bool tell_if_unused(adopted_release& waiting);
+  /// Marks the ends of whatever may still touch the item's device bytes. Valid until the next call.
+  [[nodiscard]] std::span<event_handle const> take_marks(entry& e);
 
   device& device_;
   event_pool events_;
@@ -85,6 +87,7 @@ class tiered_store {
   live_list live_;
   std::uint64_t saves_ = 0;
   std::vector<adopted_release> releases_;
+  std::vector<event_handle> marks_;
 };
 
 }  // namespace ferry::store

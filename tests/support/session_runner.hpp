@@ -27,7 +27,10 @@ class session_runner {
 
   void run();
   /// What went wrong, or nothing.
-  [[nodiscard]] std::string problems() const { return world_.problems.text(); }
+  [[nodiscard]] std::string problems() const {
+    auto text = world_.problems.text();
+    return text.empty() ? text : text + "after:" + journal_ + "\n";
+  }
   [[nodiscard]] session_stats const& stats() const { return stats_; }
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
   [[nodiscard]] session_world const& world() const { return world_; }
@@ -59,10 +62,9 @@ class session_runner {
   [[nodiscard]] bool faulty() const {
     return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0;
   }
-  void complain(std::string text) {
-    world_.problems.add("step " + std::to_string(step_) + ", operation " + std::to_string(at_) + ": " +
-                        std::move(text));
-  }
+  [[nodiscard]] std::string here() const { return std::to_string(step_) + "." + std::to_string(at_); }
+  void complain(std::string const& text) { world_.problems.add("at " + here() + ": " + text); }
+  void note(std::string const& text) { journal_ += "\n  " + here() + " " + text; }
 
   template <typename Call>
   refusal tried(Call const& call) {
@@ -71,17 +73,17 @@ class session_runner {
       return refusal::none;
     } catch (out_of_device_memory const& e) {
       ++refused_;
-      why_ = e.what();
+      note(why_ = e.what());
       return refusal::no_room;
     } catch (recipe_error const& e) {
-      why_ = e.what();
+      note(why_ = e.what());
       return refusal::recipe;
     } catch (stream_error const& e) {
       if (!faulty()) throw;
-      why_ = e.what();
+      note(why_ = e.what());
     } catch (transfer_error const& e) {
       if (!faulty()) throw;
-      why_ = e.what();
+      note(why_ = e.what());
     }
     leases_.clear();
     return refusal::fault;
@@ -125,7 +127,7 @@ class session_runner {
     return std::ranges::any_of(leases_, [&](auto const& each) { return each.key == key; });
   }
   void compare(held_lease const& each) {
-    world_.compare(each.on, each.held.data(), each.expected, each.key.name);
+    world_.compare(each.on, each.held.data(), each.expected, each.key.name.str() + " compared at " + here());
   }
 
   program const& program_;
@@ -142,6 +144,7 @@ class session_runner {
   std::size_t at_ = 0;
   std::uint64_t refused_ = 0;
   std::string why_;
+  std::string journal_;
   session_stats stats_;
 };
 

@@ -120,6 +120,7 @@ inline void session_runner::produce_into(operation const& op, item_key const& ke
   }
   if (got.data() != view.address || got.bytes() != bytes) complain("save moved the bytes");
   note_freedom(item);
+  note("saved " + to_string(key) + " on s" + std::to_string((op.stream + (op.crossing ? 1 : 0)) % 2));
   leases_.push_back({key, std::move(got), saver, item.bytes});
   compare(leases_.back());
   if (!op.hold) leases_.pop_back();
@@ -143,6 +144,8 @@ inline bool session_runner::bring_back(item_key const& key, stream_ref on) {
   if (outcome == refusal::recipe && !faulty() && (in_host_memory || !may_refuse)) {
     complain("restore of a " + std::string(to_string(*state)) + " item: " + why_);
   }
+  note("restored " + to_string(key) + ", " + (state ? std::string(to_string(*state)) : "unknown") + " before, on s" +
+       (on == stream_of(0) ? "0" : "1") + (outcome == refusal::none ? "" : ": refused"));
   if (outcome != refusal::none) return false;
   if (got.data() == nullptr || got.bytes() != item.bytes->size()) complain("restore lends the wrong range");
   leases_.push_back({key, std::move(got), on, item.bytes});
@@ -153,6 +156,7 @@ inline bool session_runner::bring_back(item_key const& key, stream_ref on) {
 inline void session_runner::release(item_key const& key) {
   session_->release(key);
   model_.release(key);
+  note("released " + to_string(key));
   if (!is_leased(key) && session_->state(key)) complain(to_string(key) + " is known after its release");
   expect_refused<unknown_key>("restoring a released item",
                               [&] { static_cast<void>(session_->restore(key, stream_of(0))); });
@@ -218,7 +222,8 @@ inline void session_runner::heal() {
       auto const outcome = tried([&] { got = session_->restore(*key, stream_of(tries)); });
       back = outcome == refusal::none;
       no_room = outcome == refusal::no_room;
-      if (back) world_.compare(stream_of(tries), got.data(), model_.at(*key).bytes, key->name);
+      note("healed " + to_string(*key) + (back ? "" : ": refused"));
+      if (back) world_.compare(stream_of(tries), got.data(), model_.at(*key).bytes, key->name.str() + " healed");
     }
     // Items whose way out failed may have filled the device for good.
     if (!back && !no_room) complain(to_string(*key) + " is lost: " + why_);

@@ -105,14 +105,14 @@ class session_world {
   }
 
   /// Compares on the stream what is there with what should be.
-  void compare(stream_ref on, void const* address, std::shared_ptr<content const> expected, label const& name) {
+  void compare(stream_ref on, void const* address, std::shared_ptr<content const> expected, std::string const& name) {
     std::array const accesses{reads(address, expected->size())};
     dev->launch(on, "k compare", accesses, [this, address, expected = std::move(expected), name] {
       if (std::memcmp(address, expected->data(), expected->size()) == 0) return;
       auto const* const seen = static_cast<std::byte const*>(address);
       std::size_t at = 0;
       while (seen[at] == (*expected)[at]) ++at;
-      problems.add("wrong bytes in " + name.str() + " from " + std::to_string(at) + " of " +
+      problems.add("wrong bytes in " + name + " from " + std::to_string(at) + " of " +
                    std::to_string(expected->size()));
     });
     ++comparisons;
@@ -194,13 +194,11 @@ class session_world {
   std::vector<std::string> settle() {
     std::vector<std::string> failures;
     for (stream_ref const each : {streams[0].ref(), streams[1].ref(), janitor_.ref()}) {
-      // Twice: one stream's failure may have reached another that was asked before.
-      for (int i = 0; i < 2; ++i) {
-        try {
-          dev->synchronize(each);
-        } catch (stream_error const& failure) {
-          failures.emplace_back(failure.what());
-        }
+      try {
+        dev->synchronize(each);
+      } catch (stream_error const& failure) {
+        // Memory may come back behind work that failed long ago; that is no failure of its own.
+        if (each != janitor_.ref() || sky.strikes() == 0) failures.emplace_back(failure.what());
       }
     }
     return failures;
