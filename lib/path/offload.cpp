@@ -116,7 +116,7 @@ void session_core::offload_ended(transfer& ended, entry& e) {
   store_.pinned_tier().free(std::exchange(e.pinned, {}));
   if (how == transfer_phase::failed) {
     log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.failure);
-    if (!e.restored) next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
+    next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
   }
 }
 

@@ -59,6 +59,11 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         return;
       case item_state::hosted:
         wait_for_transfer(e);
+        if (e.device && e.leases > 1) {
+          throw transfer_error(fmt::format("{} could not be brought back for a lease that is still held ({}); end that "
+                                           "lease, then restore it again",
+                                           to_string(e.key), e.failure));
+        }
         if (failures > 0 && e.how) {
           recompute(e, stream, reason::recomputed_after_failed_transfer);
           return;
@@ -169,6 +174,8 @@ bool session_core::recompute_instead(entry& e, stream_ref stream) {
   try {
     recompute(e, stream, reason::recomputed_sooner_than_transfer);
     return true;
+  } catch (stream_error const&) {
+    throw;  // what failed was not the recipe's doing, and its owner must hear of it
   } catch (error const& cause) {
     log_.info("{} is fetched after all: {}", to_string(e.key), cause.what());
     return false;
