@@ -88,8 +88,8 @@ class unique_function<Result(Args...), InlineBytes> {
     }
   }
 
-  alignas(std::max_align_t) std::byte storage_[InlineBytes];
   operations const* operations_ = nullptr;
+  alignas(std::max_align_t) std::byte storage_[InlineBytes];
 };
 
 }  // namespace ferry

@@ -46,8 +46,8 @@ void session_core::offload_deferred() {
 
 /// The item cannot be ferried: its recipe takes over, or it stays.
 void session_core::next_choice(entry& e, reason dropped, reason kept) {
-  e.where = e.how ? placement::recompute : placement::keep;
-  count(e.how ? dropped : kept, e);
+  e.where = e.has_recipe ? placement::recompute : placement::keep;
+  count(e.has_recipe ? dropped : kept, e);
   let_be(e);
 }
 

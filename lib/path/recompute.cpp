@@ -45,7 +45,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
       input.add_use(stream);
       if (--input.leases == 0) let_be(input);
     });
-    for (auto const& key : e.how.inputs.keys()) {
+    for (auto const& key : e.how->inputs.keys()) {
       entry* const input = store_.find(key);
       if (input == nullptr) {
         throw recipe_error(fmt::format("the recipe of {} needs {}, which is not saved{}", to_string(e.key),
@@ -84,7 +84,7 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   for (std::size_t i = 0; i < inputs.size(); ++i) addresses[i] = inputs[i]->device.address();
   auto from = store_.events().record(stream, event_timing::on);
   try {
-    e.how.enqueue({stream, e.device.address(), e.bytes, {addresses.data(), inputs.size()}});
+    e.how->enqueue({stream, e.device.address(), e.bytes, {addresses.data(), inputs.size()}});
   } catch (error const&) {
     throw;
   } catch (std::exception const& cause) {

@@ -60,11 +60,12 @@ void session_core::bring_back(entry& e, stream_ref stream) {
       case item_state::hosted:
         wait_for_transfer(e);
         if (e.device && e.leases > 1) {
-          throw transfer_error(fmt::format("{} could not be brought back for a lease that is still held ({}); end that "
-                                           "lease, then restore it again",
-                                           to_string(e.key), e.failure));
+          throw transfer_error(
+              fmt::format("{} could not be brought back for a lease that is still held ({}); end that "
+                          "lease, then restore it again",
+                          to_string(e.key), e.failure));
         }
-        if (failures > 0 && e.how) {
+        if (failures > 0 && e.has_recipe) {
           recompute(e, stream, reason::recomputed_after_failed_transfer);
           return;
         }
@@ -106,7 +107,7 @@ bool session_core::writer_failed(entry const& e) const {
 
 /// What stands in the device bytes is not the item: its writer failed. True if it can be had another way.
 bool session_core::forget_device_copy(entry& e) {
-  if (e.leases > 1 || !(e.host_copy_good || e.how)) return false;
+  if (e.leases > 1 || !(e.host_copy_good || e.has_recipe)) return false;
   e.advance(e.host_copy_good ? item_state::hosted : item_state::dropped);
   e.ready = {};
   return true;
@@ -183,7 +184,7 @@ bool session_core::recompute_instead(entry& e, stream_ref stream) {
 }
 
 bool session_core::recipe_is_sooner(entry const& e) const {
-  if (!e.how) return false;
+  if (!e.has_recipe) return false;
   double const arrival = arrival_us(e);
   if (arrival == unknown) return false;
   double const limit = arrival - settings_.stall_tolerance_us;
@@ -209,9 +210,9 @@ double session_core::arrival_us(entry const& e) const {
 /// How long the recipe would take, by its last run, with whatever its inputs need first. Looks no further
 /// once `limit` is reached.
 double session_core::rebuild_us(entry const& e, double limit) const {
-  if (!e.how || e.stats.recipe_us <= 0) return unknown;
+  if (!e.has_recipe || e.stats.recipe_us <= 0) return unknown;
   double total = e.stats.recipe_us;
-  for (auto const& key : e.how.inputs.keys()) {
+  for (auto const& key : e.how->inputs.keys()) {
     if (total >= limit) return total;
     entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return unknown;

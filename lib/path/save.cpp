@@ -53,7 +53,11 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
 lease session_core::settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release,
                               recipe how) {
   store_.make_resident(e, std::move(region), store_.events().record(stream));
-  if (how) e.how = std::move(how);
+  if (how) {
+    e.has_recipe = true;
+    if (e.how == nullptr) e.how = std::make_unique<recipe>();
+    *e.how = std::move(how);
+  }
   if (on_release) e.on_release = std::move(on_release);
   e.restored = false;
   e.saved_in_step = totals_.steps;
@@ -61,11 +65,10 @@ lease session_core::settle_in(entry& e, device_region&& region, stream_ref strea
   ++e.stats.saves;
   ++totals_.saves;
 
-  bool const has_recipe = static_cast<bool>(e.how);
-  auto const [where, why] =
-      policy_.decide({e.key, e.bytes, has_recipe, !has_recipe || reaches_beyond(e.key, e.how), e.stats.recipe_us});
+  bool const boundary = !e.has_recipe || reaches_beyond(e.key, *e.how);
+  auto const [where, why] = policy_.decide({e.key, e.bytes, e.has_recipe, boundary, e.stats.recipe_us});
   e.where = where;
-  e.may_drop = has_recipe && !(where == placement::keep && policy_.keep_is_firm());
+  e.may_drop = e.has_recipe && !(where == placement::keep && policy_.keep_is_firm());
   count(why, e);
 
   lease held = lend(e, stream);

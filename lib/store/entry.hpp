@@ -9,6 +9,7 @@
 #include <boost/container/small_vector.hpp>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "ferry/item.hpp"
@@ -34,6 +35,7 @@ struct entry {
   item_key key;
   std::size_t bytes = 0;
   device_region device;
+  slab_piece pinned;
   event_handle ready;  ///< after the work that wrote the device bytes
   /// Streams that have used the device bytes since. They are marked only when the bytes go, so a use costs
   /// nothing; a mark may then stand later than the use, which is safe.
@@ -45,6 +47,7 @@ struct entry {
   std::uint32_t last_need = never;
   std::uint32_t leases = 0;
   placement where = placement::keep;
+  bool has_recipe = false;     ///< `how` is in force
   bool may_drop = false;       ///< dropping it to make room is allowed
   bool restored = false;       ///< in this step
   bool release_asked = false;  ///< done with, as soon as the last lease ends
@@ -56,12 +59,11 @@ struct entry {
   list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
   item_stats stats;            ///< of all steps
 
-  recipe how;
+  std::unique_ptr<recipe> how;  ///< apart, for it is large and seldom looked at; kept for the next step
   release_callback on_release;  ///< with adopted memory
-  slab_piece pinned;
-  std::uint64_t checksum = 0;  ///< of the host copy, with FERRY_VERIFY=checksum
-  std::string failure;         ///< why the last way back from the host failed
-  double moved_us = 0;         ///< time its transfers took, hidden or not
+  std::uint64_t checksum = 0;   ///< of the host copy, with FERRY_VERIFY=checksum
+  std::string failure;          ///< why the last way back from the host failed
+  double moved_us = 0;          ///< time its transfers took, hidden or not
 
   [[nodiscard]] item_state state() const noexcept { return state_; }
   /// Throws: `internal_error` for a transition that the path does not have.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -35,8 +36,10 @@ tiered_store::~tiered_store() {
 }
 
 entry* tiered_store::find(item_key const& key) {
+  if (likely_ != nullptr && likely_->key == key) return likely_;
   auto const found = entries_.find(key);
-  return found == entries_.end() || found->second.state() == item_state::released ? nullptr : &found->second;
+  if (found == entries_.end() || found->second.state() == item_state::released) return nullptr;
+  return likely_ = &found->second;
 }
 
 entry const* tiered_store::find(item_key const& key) const { return const_cast<tiered_store*>(this)->find(key); }
@@ -107,11 +110,15 @@ void tiered_store::release(entry& e) {
     t->orphaned_release = std::move(e.on_release);
   }
   vacate(e);
-  pinned_.free(std::exchange(e.pinned, {}));
+  if (e.pinned) pinned_.free(std::exchange(e.pinned, {}));
   e.advance(item_state::released);
   e.host_copy_good = false;
   e.release_asked = false;
-  if (e.how) e.how.enqueue.reset();
+  if (e.has_recipe) e.how->enqueue.reset();
+  e.has_recipe = false;
+  // Backward goes on with the item saved before this one.
+  auto const place = live_.iterator_to(e);
+  likely_ = place == live_.begin() ? nullptr : &*std::prev(place);
   e.in_save_order.unlink();
   e.awaiting_offload.unlink();
 }

@@ -85,6 +85,7 @@ class tiered_store {
   budget in_flight_;
   std::unordered_map<item_key, entry> entries_;
   live_list live_;
+  entry* likely_ = nullptr;  // a live entry that is probably asked for next
   std::uint64_t saves_ = 0;
   std::vector<adopted_release> releases_;
   std::vector<event_handle> marks_;
