@@ -40,7 +40,7 @@ void BM_SaveRestoreResident(benchmark::State& state) {
   std::uint64_t allocations = 0;
   auto const step = [&] {
     session.begin_step();
-    auto const allocations_before = ferry::testing::allocations;
+    auto const allocations_before = ferry::testing::allocations();
     auto const began = clock_type::now();
     for (std::uint32_t i = 0; i < items; ++i) {
       session.save({0, i, "x"}, session.allocate(256, stream), stream);
@@ -50,7 +50,7 @@ void BM_SaveRestoreResident(benchmark::State& state) {
       session.release({0, i, "x"});
     }
     double const seconds = seconds_since(began);
-    allocations += ferry::testing::allocations - allocations_before;
+    allocations += ferry::testing::allocations() - allocations_before;
     session.end_step();
     return seconds;
   };

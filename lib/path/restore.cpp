@@ -203,7 +203,8 @@ double session_core::arrival_us(entry const& e) const {
       return static_cast<double>(remaining) / bytes_per_us;
     }
   }
-  std::size_t const ahead = transfers_under_way_ > 0 ? transfer_engine::chunks_ahead * settings_.chunk_bytes : 0;
+  std::size_t const chunks = transfers_under_way_ > 0 ? engine_.chunks_ahead(copy_direction::host_to_device) : 0;
+  std::size_t const ahead = chunks * settings_.chunk_bytes;
   return static_cast<double>(remaining + ahead) / bytes_per_us;
 }
 

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ferry/error.hpp"
 #include "support/pause.hpp"
@@ -25,8 +26,8 @@ void add(std::atomic<std::uint64_t>& to, std::uint64_t amount) { to.fetch_add(am
 
 transfer_engine::copy_lane::copy_lane(device& on, copy_direction which, label const& name)
     : direction(which), copies(on, stream_kind::copy, name) {
-  ring.reserve(chunks_ahead);
-  for (std::size_t i = 0; i < chunks_ahead; ++i) ring.push_back({nullptr, 0, event(on), {}});
+  ring.reserve(max_chunks_ahead);
+  for (std::size_t i = 0; i < max_chunks_ahead; ++i) ring.push_back({nullptr, 0, event(on), {}});
   waiting.reserve(queue_capacity);
 }
 
@@ -52,6 +53,15 @@ transfer_engine::~transfer_engine() {
 void transfer_engine::submit(transfer& submitted) {
   if (auto* order = device_.order()) order->hand_over(&submissions_);
   while (!submissions_.push(&submitted)) nap(std::chrono::microseconds(20));
+}
+
+std::size_t transfer_engine::chunks_ahead(copy_direction direction) const noexcept {
+  // Waking up takes tens of microseconds, on a busy machine several times that.
+  constexpr double cover_us = 1000;
+  double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
+  if (bytes_per_us <= 0) return first_chunks_ahead;
+  double const chunks = std::ceil(cover_us * bytes_per_us / static_cast<double>(options_.chunk_bytes));
+  return 1 + static_cast<std::size_t>(std::clamp(chunks, 1.0, static_cast<double>(max_chunks_ahead - 1)));
 }
 
 transfer* transfer_engine::next_ended() {
@@ -103,7 +113,7 @@ bool transfer_engine::reap(copy_lane& lane) {
     chunk& oldest = lane.ring[lane.first];
     auto const status = device_.query(oldest.mark);
     if (status == event_status::pending) break;
-    lane.first = (lane.first + 1) % chunks_ahead;
+    lane.first = (lane.first + 1) % max_chunks_ahead;
     --lane.in_flight;
     --oldest.of->chunks_in_flight;
     if (status == event_status::complete) {
@@ -192,7 +202,8 @@ bool transfer_engine::handle_cancellations(copy_lane& lane) {
 
 bool transfer_engine::issue(copy_lane& lane) {
   bool any = false;
-  while (!lane.failing && lane.in_flight < chunks_ahead) {
+  std::size_t const ahead = chunks_ahead(lane.direction);
+  while (!lane.failing && lane.in_flight < ahead) {
     transfer* const next = pick(lane);
     if (next == nullptr) break;
     issue_chunk(lane, *next);
@@ -242,7 +253,7 @@ event_status transfer_engine::gates(transfer& waiting) {
 void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   auto const now = clock::now();
   if (chosen.issued_bytes == 0) chosen.began = now;
-  chunk& next = lane.ring[(lane.first + lane.in_flight) % chunks_ahead];
+  chunk& next = lane.ring[(lane.first + lane.in_flight) % max_chunks_ahead];
   next.of = &chosen;
   next.bytes = std::min(options_.chunk_bytes, chosen.bytes - chosen.issued_bytes);
   next.issued = now;

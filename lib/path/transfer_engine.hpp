@@ -44,9 +44,9 @@ struct engine_options {
 
 class transfer_engine {
  public:
-  /// Chunks per direction handed to the device at once: one copying, the others keep it fed while the
-  /// engine sleeps.
-  static constexpr std::size_t chunks_ahead = 3;
+  /// Chunks per direction handed to the device at once, until the link's speed is known.
+  static constexpr std::size_t first_chunks_ahead = 3;
+  static constexpr std::size_t max_chunks_ahead = 8;
 
   transfer_engine(device& on, engine_options options);
   /// Abandons what is queued and waits for what is in flight.
@@ -58,6 +58,10 @@ class transfer_engine {
   [[nodiscard]] transfer* next_ended();
   /// Session's thread. Lets the engine sleep for good while nothing is submitted, or keeps it alert.
   void set_alert(bool alert);
+
+  /// How many it hands out at once now: one copying, the others to keep it fed while the engine sleeps. As
+  /// few as do that, so that little is in the way of an urgent transfer.
+  [[nodiscard]] std::size_t chunks_ahead(copy_direction direction) const noexcept;
 
   [[nodiscard]] link_counters const& counters(copy_direction direction) const noexcept {
     return lane(direction).counters;

@@ -20,11 +20,11 @@ TEST_P(HotPath, AllocatesNothingOnceWarm) {
     session_->begin_step();
     std::uint64_t counted = 0;
     auto const uncounted = [&](auto call) {
-      auto const before = allocations;
+      auto const before = allocations();
       call();
-      allocations = before;
+      allocations() = before;
     };
-    auto const before = allocations;
+    auto const before = allocations();
     for (std::uint32_t s = 0; s < segments; ++s) {
       auto memory = session_->allocate(item_bytes, *stream_);
       uncounted([&] { fill(memory.data(), std::byte(s)); });
@@ -39,7 +39,7 @@ TEST_P(HotPath, AllocatesNothingOnceWarm) {
       }
       session_->release({0, s, "h"});
     }
-    counted = allocations - before;
+    counted = allocations() - before;
     stream_->synchronize();
     session_->end_step();
     session_->begin_step();

@@ -17,6 +17,7 @@ namespace {
 
 using ferry::reason;
 using ferry::testing::any_program;
+using ferry::testing::any_training;
 using ferry::testing::check_programs;
 using ferry::testing::one_in;
 using ferry::testing::program;
@@ -79,8 +80,17 @@ TEST(SessionProperty, BehavesLikeAPlainMap) {
                 reason::unused_at_end_of_step});
 }
 
+TEST(SessionProperty, LearnsTheOrderOfAnyTraining) {
+  coverage total;
+  check_programs(500, any_training, [&](program const& p) { return problems_of(p, total); });
+  if (HasFailure()) return;
+  total.print();
+  total.expect({reason::offloaded_by_policy, reason::restored_from_host, reason::recomputed_by_plan,
+                reason::evicted_for_space, reason::prefetch_cancelled_for_space});
+}
+
 program any_program_with_faults() {
-  program p = any_program();
+  program p = *one_in(3) ? any_training() : any_program();
   p.faults.copies_per_mille = *rc::gen::element(10U, 50U, 200U);
   p.faults.kernels_per_mille = *one_in(3) ? 10 : 0;
   p.hold_over_steps = false;

@@ -47,8 +47,7 @@ class SessionTest : public ::testing::Test {
 
   void fill(void* address, std::byte value, std::size_t bytes = item_bytes) {
     std::array const accesses{writes(address, bytes)};
-    device_->launch(*stream_, "fill", accesses,
-                    [=] { std::fill_n(static_cast<std::byte*>(address), bytes, value); });
+    device_->launch(*stream_, "fill", accesses, [=] { std::fill_n(static_cast<std::byte*>(address), bytes, value); });
   }
 
   void expect(void const* address, std::byte value, std::size_t bytes = item_bytes) {
@@ -72,10 +71,12 @@ class SessionTest : public ::testing::Test {
               void const* const from = context.inputs.empty() ? nullptr : context.inputs[0];
               std::array const accesses{writes(context.output, context.bytes),
                                         reads(from, from == nullptr ? 0 : context.bytes)};
-              device_->launch(context.stream, "rebuild",
-                              std::span(accesses).first(from == nullptr ? 1 : 2), [=, to = context.output_as<std::byte>(), bytes = context.bytes] {
+              device_->launch(context.stream, "rebuild", std::span(accesses).first(from == nullptr ? 1 : 2),
+                              [=, to = context.output_as<std::byte>(), bytes = context.bytes] {
                                 for (std::size_t i = 0; i < bytes; ++i) {
-                                  auto const base = from == nullptr ? 0 : std::to_integer<int>(static_cast<std::byte const*>(from)[i]);
+                                  auto const base = from == nullptr
+                                                        ? 0
+                                                        : std::to_integer<int>(static_cast<std::byte const*>(from)[i]);
                                   to[i] = static_cast<std::byte>(base + std::to_integer<int>(step));
                                 }
                               });
@@ -92,7 +93,7 @@ class SessionTest : public ::testing::Test {
     session_->release(key);
   }
 
-  bool check_order = true;  // set before `start`
+  bool check_order = true;                             // set before `start`
   std::function<void(label const&)> before_operation;  // runs on streams; set before work is enqueued
   std::atomic<int> wrong_bytes{0};
   std::unique_ptr<host_device> device_;
@@ -108,7 +109,8 @@ void expect_error(Call call, Words... words) {
     ADD_FAILURE() << "no error";
   } catch (Error const& e) {
     for (std::string_view const word : {std::string_view(words)...}) {
-      EXPECT_NE(std::string_view(e.what()).find(word), std::string_view::npos) << "'" << word << "' not in: " << e.what();
+      EXPECT_NE(std::string_view(e.what()).find(word), std::string_view::npos)
+          << "'" << word << "' not in: " << e.what();
     }
   }
 }

@@ -22,7 +22,8 @@ enum class action : std::uint8_t {
   release,      ///< one of the items
   scratch,      ///< a block that is never saved
   end_block,    ///< one of those held
-  backward,     ///< restore and release a micro-batch, latest first
+  consume,      ///< restore, compare and release, as backward does with one item
+  backward,     ///< consume a micro-batch, latest first
   synchronize,  ///< the session, or a stream
   place,        ///< another placement function, or none
   misuse,       ///< a call that must be refused and change nothing
@@ -43,8 +44,8 @@ struct operation {
 };
 
 inline void showValue(operation const& op, std::ostream& out) {
-  static constexpr char const* names[] = {"produce",   "restore",  "use",         "end_lease", "release", "scratch",
-                                          "end_block", "backward", "synchronize", "place",     "misuse"};
+  static constexpr char const* names[] = {"produce",   "restore", "use",      "end_lease",   "release", "scratch",
+                                          "end_block", "consume", "backward", "synchronize", "place",   "misuse"};
   out << names[static_cast<std::size_t>(op.kind)] << "(#" << op.which << " s" << op.stream << " size " << op.size
       << " inputs " << op.inputs << (op.hold ? " hold" : "") << (op.adopted ? " adopted" : "")
       << (op.recipe ? " recipe" : "") << (op.from_inputs ? " from_inputs" : "") << (op.crossing ? " crossing" : "")
@@ -79,7 +80,9 @@ struct program {
   std::vector<std::vector<operation>> bodies;
   std::vector<std::size_t> steps;  ///< which body each step runs, modulo their number
 
-  [[nodiscard]] std::vector<operation> const& body(std::size_t step) const { return bodies[steps[step] % bodies.size()]; }
+  [[nodiscard]] std::vector<operation> const& body(std::size_t step) const {
+    return bodies[steps[step] % bodies.size()];
+  }
 };
 
 inline void showValue(program const& p, std::ostream& out) {
@@ -115,18 +118,8 @@ rc::Gen<T> any_of(T low, T high) {
   return rc::gen::resize(100, rc::gen::inRange<T>(low, high));
 }
 
-inline rc::Gen<operation> any_operation() {
-  auto const kind = rc::gen::weightedElement<action>({{20, action::produce},
-                                                      {12, action::restore},
-                                                      {4, action::use},
-                                                      {8, action::end_lease},
-                                                      {5, action::release},
-                                                      {4, action::scratch},
-                                                      {3, action::end_block},
-                                                      {3, action::backward},
-                                                      {1, action::synchronize},
-                                                      {1, action::place},
-                                                      {1, action::misuse}});
+/// Of this kind, with everything else left to chance.
+inline rc::Gen<operation> operation_of(rc::Gen<action> const& kind) {
   return rc::gen::build<operation>(
       rc::gen::set(&operation::kind, kind), rc::gen::set(&operation::which, any_of<std::uint32_t>(0, 1000)),
       rc::gen::set(&operation::size, any_of<std::uint32_t>(0, 1U << 20U)),
@@ -135,6 +128,38 @@ inline rc::Gen<operation> any_operation() {
       rc::gen::set(&operation::adopted, one_in(6)), rc::gen::set(&operation::recipe, one_in(2)),
       rc::gen::set(&operation::from_inputs, one_in(3)), rc::gen::set(&operation::crossing, one_in(8)),
       rc::gen::set(&operation::careless, one_in(12)));
+}
+
+inline rc::Gen<operation> any_operation() {
+  return operation_of(rc::gen::weightedElement<action>({{20, action::produce},
+                                                        {12, action::restore},
+                                                        {4, action::use},
+                                                        {8, action::end_lease},
+                                                        {5, action::release},
+                                                        {4, action::scratch},
+                                                        {3, action::end_block},
+                                                        {3, action::consume},
+                                                        {2, action::backward},
+                                                        {1, action::synchronize},
+                                                        {1, action::place},
+                                                        {1, action::misuse}}));
+}
+
+/// A step as trainers make them: forward saves, backward consumes with some scratch memory, in an order of its own
+/// that is the same in every step.
+inline std::vector<operation> training_step() {
+  auto const layers = *any_of<std::size_t>(3, 40);
+  auto step = *rc::gen::container<std::vector<operation>>(layers, operation_of(rc::gen::just(action::produce)));
+  for (auto& op : step) op.hold = op.careless = false;
+  bool const reverse = *one_in(2);
+  auto const backward = *rc::gen::container<std::vector<operation>>(
+      2 * layers, operation_of(rc::gen::weightedElement<action>({{6, action::consume}, {2, action::scratch}})));
+  for (auto op : backward) {
+    op.hold = false;
+    if (reverse) op.which = ~std::uint32_t{0};
+    step.push_back(op);
+  }
+  return step;
 }
 
 inline rc::Gen<policy_choice> any_policy() {
@@ -156,17 +181,17 @@ inline rc::Gen<link_speed> any_link() {
 
 /// The steps of a program, most often the same thing again, so that what was learnt is put to use.
 inline void draw_steps(program& p, std::size_t longest) {
-  p.bodies = *rc::gen::resize(
-      100, rc::gen::container<std::vector<std::vector<operation>>>(
-               *any_of<std::size_t>(1, 3),
-               rc::gen::mapcat(rc::gen::inRange<std::size_t>(2, longest), [](std::size_t length) {
-                 return rc::gen::container<std::vector<operation>>(length, any_operation());
-               })));
+  p.bodies =
+      *rc::gen::resize(100, rc::gen::container<std::vector<std::vector<operation>>>(
+                                *any_of<std::size_t>(1, 3),
+                                rc::gen::mapcat(rc::gen::inRange<std::size_t>(2, longest), [](std::size_t length) {
+                                  return rc::gen::container<std::vector<operation>>(length, any_operation());
+                                })));
   p.steps = *rc::gen::container<std::vector<std::size_t>>(*any_of<std::size_t>(1, 5),
                                                           rc::gen::weightedElement<std::size_t>({{3, 0}, {1, 1}}));
 }
 
-inline program any_program() {
+inline program any_world() {
   program p;
   p.largest_item = *rc::gen::weightedElement<std::size_t>({{2, 1024}, {4, 4096}, {4, 16384}, {1, 65536}});
   // In items: from one that barely fits to all at once.
@@ -188,7 +213,20 @@ inline program any_program() {
   p.longest_delay_us = *rc::gen::element(30U, 100U, 300U);
   p.seed = *any_of<std::uint64_t>(0, std::uint64_t{1} << 40U);
   p.hold_over_steps = *one_in(3);
+  return p;
+}
+
+inline program any_program() {
+  program p = any_world();
   draw_steps(p, 60);
+  return p;
+}
+
+/// Three steps of training, so that the order of need is guessed once and known twice.
+inline program any_training() {
+  program p = any_world();
+  p.bodies = {training_step()};
+  p.steps = {0, 0, 0};
   return p;
 }
 

@@ -59,9 +59,7 @@ class session_runner {
     return settings;
   }
 
-  [[nodiscard]] bool faulty() const {
-    return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0;
-  }
+  [[nodiscard]] bool faulty() const { return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0; }
   [[nodiscard]] std::string here() const { return std::to_string(step_) + "." + std::to_string(at_); }
   void complain(std::string const& text) { world_.problems.add("at " + here() + ": " + text); }
   void note(std::string const& text) { journal_ += "\n  " + here() + " " + text; }
@@ -112,6 +110,7 @@ class session_runner {
   bool bring_back(item_key const& key, stream_ref on);
   void release(item_key const& key);
   void scratch(operation const& op);
+  void consume(item_key const& key, stream_ref on);
   void backward(operation const& op);
   void misuse(operation const& op);
   void heal();
@@ -200,6 +199,11 @@ inline void session_runner::perform(operation const& op) {
       return scratch(op);
     case action::end_block:
       if (!blocks_.empty()) blocks_.erase(blocks_.begin() + op.which % blocks_.size());
+      return;
+    case action::consume:
+      // The largest number stands for the latest item.
+      if (!items.empty())
+        consume(op.which == ~0U ? items.back() : items[op.which % items.size()], stream_of(op.stream));
       return;
     case action::backward:
       return backward(op);

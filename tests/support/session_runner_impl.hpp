@@ -174,12 +174,16 @@ inline void session_runner::scratch(operation const& op) {
   if (op.hold) blocks_.push_back(std::move(own));
 }
 
+inline void session_runner::consume(item_key const& key, stream_ref on) {
+  item_key const wanted = key;  // the model's own is gone after the release
+  if (bring_back(wanted, on)) leases_.pop_back();
+  if (!model_.is_needed(wanted)) release(wanted);
+}
+
 inline void session_runner::backward(operation const& op) {
   auto const items = model_.in_save_order();
   for (auto key = items.rbegin(); key != items.rend(); ++key) {
-    if (key->micro_batch != op.which % 3) continue;
-    if (bring_back(*key, stream_of(op.stream))) leases_.pop_back();
-    if (!model_.is_needed(*key)) release(*key);
+    if (key->micro_batch == op.which % 3) consume(*key, stream_of(op.stream));
   }
 }
 
