@@ -296,14 +296,18 @@ void host_stream::report(std::uint64_t sequence, report_once once) {
     seen = *found;
   }
   if (!seen.reported && !closing_.load()) {
-    // An operation of its own ends the range, so that an event recorded next lies outside of it.
-    enqueue([&](operation&, std::uint64_t end) {
+    // An operation of its own ends the range, so that an event recorded next lies outside of it. Nothing of
+    // the range is left in the queue when the caller goes on: failed work is over.
+    std::uint64_t end = 0;
+    enqueue([&](operation&, std::uint64_t sequence_of_end) {
+      end = sequence_of_end;
       std::lock_guard const lock(failure_mutex_);
       failed_range& open = failed_.back();  // nothing runs, so nothing fails, until the last one is reported
       if (open.reported) return;
       open.to = end;
       open.reported = true;
     });
+    await_completion(end);
   }
   throw stream_error(seen.why.operation, seen.why.message);
 }

@@ -72,8 +72,8 @@ transfer* transfer_engine::next_ended() {
 }
 
 void transfer_engine::set_alert(bool alert) {
-  alert_.store(alert ? 1 : 0);
-  if (alert) alert_.notify_one();
+  alert_.store(alert);
+  if (alert) wake_.ring();
 }
 
 void transfer_engine::run() {
@@ -296,9 +296,9 @@ bool transfer_engine::nothing_under_way() const noexcept {
 }
 
 void transfer_engine::rest() {
-  // The alert first: whatever was submitted before it was switched off is then seen.
-  if (alert_.load() == 0 && nothing_under_way() && submissions_.read_available() == 0) {
-    alert_.wait(0);
+  if (!alert_.load() && nothing_under_way()) {
+    // The alert is looked at first: whatever was submitted before it was switched off is then seen.
+    wake_.wait([this] { return alert_.load() || submissions_.read_available() != 0; });
     return;
   }
   for (int i = 0; i < 100; ++i) {

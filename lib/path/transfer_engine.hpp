@@ -20,6 +20,7 @@
 
 #include "ferry/device.hpp"
 #include "store/transfer.hpp"
+#include "support/doorbell.hpp"
 
 namespace ferry::path {
 
@@ -118,7 +119,8 @@ class transfer_engine {
   copy_lane h2d_;
   queue submissions_;
   queue ended_;
-  std::atomic<std::uint32_t> alert_{0};
+  std::atomic<bool> alert_{false};
+  doorbell wake_;  // rung after `alert_` was switched on
   std::atomic<bool> stopping_{false};
   std::atomic<bool> exited_{false};
   std::thread thread_;
