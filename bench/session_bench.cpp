@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "ferry/ferry.hpp"
@@ -29,11 +30,20 @@ ferry::config settings_for(ferry::policy_kind kind, std::size_t budget_bytes, st
   return settings;
 }
 
+std::unique_ptr<ferry::host_device> device_for(ferry::config const& settings, double gbps) {
+  ferry::link_speed const link{gbps, 10};
+  return ferry::make_host_device({.device_bytes = settings.device_bytes,
+                                  .pinned_bytes = settings.pinned_bytes,
+                                  .device_to_host = link,
+                                  .host_to_device = link,
+                                  .compute_threads = 1});
+}
+
 /// A step of N items, all live at once: the caller's time for allocate, save, restore and release of one.
 void BM_SaveRestoreResident(benchmark::State& state) {
   auto const items = static_cast<std::uint32_t>(state.range(0));
   auto const settings = settings_for(ferry::policy_kind::keep, std::size_t{256} * (items + 1), 0);
-  auto device = ferry::make_host_device({.device_bytes = settings.device_bytes, .pinned_bytes = 1 << 20});
+  auto device = device_for(settings, 0);
   ferry::session session(*device, settings);
   ferry::stream stream(*device, ferry::stream_kind::compute, "compute");
 
@@ -78,12 +88,7 @@ void BM_OffloadRestore(benchmark::State& state) {
   std::size_t const bytes = static_cast<std::size_t>(state.range(0)) << 20;
   double const gbps = static_cast<double>(state.range(1));
   auto settings = settings_for(ferry::policy_kind::offload, 2 * bytes, 2 * bytes);
-  ferry::link_speed const link{gbps, 10};
-  auto device = ferry::make_host_device({.device_bytes = settings.device_bytes,
-                                         .pinned_bytes = settings.pinned_bytes,
-                                         .device_to_host = link,
-                                         .host_to_device = link,
-                                         .compute_threads = 1});
+  auto device = device_for(settings, gbps);
   ferry::session session(*device, settings);
   ferry::stream stream(*device, ferry::stream_kind::compute, "compute");
   std::vector<char> from(gbps == 0 ? bytes : 1, 1);
@@ -136,12 +141,7 @@ void BM_Overlap(benchmark::State& state) {
   std::size_t const bytes = std::size_t{4} << 20;
   double const gbps = 1.0;
   auto settings = settings_for(ferry::policy_kind::offload, 6 * bytes, segments * bytes);
-  ferry::link_speed const link{gbps, 10};
-  auto device = ferry::make_host_device({.device_bytes = settings.device_bytes,
-                                         .pinned_bytes = settings.pinned_bytes,
-                                         .device_to_host = link,
-                                         .host_to_device = link,
-                                         .compute_threads = 1});
+  auto device = device_for(settings, gbps);
   ferry::session session(*device, settings);
   ferry::stream stream(*device, ferry::stream_kind::compute, "compute");
   double const item_seconds = static_cast<double>(bytes) / (gbps * 1e9);

@@ -70,7 +70,7 @@ struct item_stats {
   std::uint64_t offloads = 0;
   std::uint64_t recomputes = 0;
   double hidden_us = 0;   ///< transfer time that nothing waited for
-  double exposed_us = 0;  ///< time its consumer's stream stood still for it
+  double exposed_us = 0;  ///< time its consumer's stream stood still for it, or the host for its device bytes
   double recipe_us = 0;   ///< how long its recipe took last time; 0 until it has run
   reason last = reason::kept_by_policy;
 };
@@ -82,8 +82,8 @@ struct session_stats {
   std::uint64_t recomputes = 0;
   double recompute_us = 0;
   double hidden_us = 0;
-  double exposed_us = 0;           ///< streams standing still for transfers, summed over items
-  double waited_for_bytes_us = 0;  ///< `allocate` and `save` waiting for device bytes to come free
+  double exposed_us = 0;           ///< all waiting for transfers: streams for arrivals, the host for device bytes
+  double waited_for_bytes_us = 0;  ///< the host's part of it; the device may have been busy meanwhile
   double run_ahead_us = 0;         ///< the host held back by FERRY_RUN_AHEAD
   tier_stats device;
   tier_stats pinned;

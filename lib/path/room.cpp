@@ -53,6 +53,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
   }
   double const waited_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count();
   totals_.waited_for_bytes_us += waited_us;
+  totals_.exposed_us += waited_us;
   if (blamed != nullptr) blamed->stats.exposed_us += waited_us;
   if (!region) throw_no_room(bytes, name);
   note_forced_bytes();

@@ -69,16 +69,19 @@ session_core::~session_core() {
 }
 
 void session_core::close() noexcept {
-  closed_ = true;
+  release_everything();
+  write_stats_file();
+  let_go();
+}
+
+void session_core::release_everything() noexcept {
   deferred_.clear();
   auto& live = store_.live();
   for (auto e = live.begin(); e != live.end();) {
-    entry& item = *e++;
+    entry& item = *e++;  // first, because releasing unlinks it
     item.release_asked = true;
-    if (item.leases == 0) store_.release(item);
+    let_be(item);
   }
-  write_stats_file();
-  let_go();
 }
 
 void session_core::begin_step() {
@@ -105,19 +108,13 @@ void session_core::end_step() {
   require_step("end_step");
   progress();
   in_step_ = false;
-  deferred_.clear();
-  auto& live = store_.live();
-  for (auto e = live.begin(); e != live.end();) {
-    entry& item = *e++;
-    if (!item.restored) count(reason::unused_at_end_of_step, item);
-    item.release_asked = true;
-    if (item.leases == 0) {
-      store_.release(item);
-    } else {
-      log_.warning("{} is still leased at the end of the step; it is released when its lease ends",
-                   to_string(item.key));
+  for (auto& e : store_.live()) {
+    if (!e.restored) count(reason::unused_at_end_of_step, e);
+    if (e.leases > 0) {
+      log_.warning("{} is still leased at the end of the step; it is released when its lease ends", to_string(e.key));
     }
   }
+  release_everything();
   order_.end_step();
   scratch_reserve_bytes_ = scratch_peak_bytes_;
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {

@@ -60,6 +60,7 @@ class session_core {
   }
 
   // session.cpp: checks, the run-ahead bound, and the books
+  void release_everything() noexcept;
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
   [[nodiscard]] entry& require(item_key const& key);
@@ -139,7 +140,6 @@ class session_core {
   support::logger log_;
   std::uint32_t holders_ = 1;
   bool in_step_ = false;
-  bool closed_ = false;
 
   store::tiered_store store_;
   policy policy_;

@@ -77,16 +77,22 @@ TEST_F(SessionErrors, SavingAKeyTwice) {
   session_->begin_step();
   save_filled({0, 3, "h"}, one);
   auto memory = session_->allocate(item_bytes, *stream_);
-  expect_error<duplicate_key>([&] { session_->save({0, 3, "h"}, std::move(memory), *stream_); }, "h (segment 3",
-                              "saved already");
+  expect_error<duplicate_key>(
+      [&] {
+        session_->save({0, 3, "h"}, std::move(memory), *stream_);
+      },
+      "h (segment 3", "saved already");
   EXPECT_TRUE(memory) << "the block is still the caller's";
 }
 
 TEST_F(SessionErrors, RestoringWhatIsNotThere) {
   start(policy_kind::keep, 4);
   session_->begin_step();
-  expect_error<unknown_key>([&] { static_cast<void>(session_->restore({1, 2, "h"}, *stream_)); }, "h (segment 2",
-                            "was not saved");
+  expect_error<unknown_key>(
+      [&] {
+        static_cast<void>(session_->restore({1, 2, "h"}, *stream_));
+      },
+      "h (segment 2", "was not saved");
   save_filled({1, 2, "h"}, one);
   session_->release({1, 2, "h"});
   expect_error<unknown_key>([&] { static_cast<void>(session_->restore({1, 2, "h"}, *stream_)); }, "has been released");
@@ -107,11 +113,17 @@ TEST_F(SessionErrors, ForeignAndNullStreams) {
 TEST_F(SessionErrors, NullAndEmptyMemory) {
   start(policy_kind::keep, 4);
   session_->begin_step();
-  expect_error<invalid_argument>([&] { session_->save({0, 0, "h"}, device_view{nullptr, 64}, *stream_, {}); },
-                                 "null pointer");
+  expect_error<invalid_argument>(
+      [&] {
+        session_->save({0, 0, "h"}, device_view{nullptr, 64}, *stream_, {});
+      },
+      "null pointer");
   char byte = 0;
-  expect_error<invalid_argument>([&] { session_->save({0, 0, "h"}, device_view{&byte, 0}, *stream_, {}); },
-                                 "zero bytes");
+  expect_error<invalid_argument>(
+      [&] {
+        session_->save({0, 0, "h"}, device_view{&byte, 0}, *stream_, {});
+      },
+      "zero bytes");
   expect_error<invalid_argument>([&] { session_->save({0, 0, "h"}, block{}, *stream_); }, "empty");
 }
 
@@ -145,8 +157,11 @@ TEST_F(SessionErrors, ARecipeThatThrows) {
                 },
                 {}};
   save_filled({0, 0, "h"}, one, std::move(faulty));
-  expect_error<recipe_error>([&] { static_cast<void>(session_->restore({0, 0, "h"}, *stream_)); }, "h (segment 0",
-                             "no random state");
+  expect_error<recipe_error>(
+      [&] {
+        static_cast<void>(session_->restore({0, 0, "h"}, *stream_));
+      },
+      "h (segment 0", "no random state");
   broken = false;
   restore_and_release({0, 0, "h"}, one);  // nothing was lost
 }
@@ -156,8 +171,11 @@ TEST_F(SessionErrors, RecipesInACircle) {
   session_->begin_step();
   save_filled({0, 0, "a"}, one, adding(one, {{0, 1, "b"}}));
   save_filled({0, 1, "b"}, one, adding(one, {{0, 0, "a"}}));
-  expect_error<recipe_error>([&] { static_cast<void>(session_->restore({0, 1, "b"}, *stream_)); }, "circle",
-                             "b (segment 1", "a (segment 0");
+  expect_error<recipe_error>(
+      [&] {
+        static_cast<void>(session_->restore({0, 1, "b"}, *stream_));
+      },
+      "circle", "b (segment 1", "a (segment 0");
 }
 
 TEST_F(SessionErrors, ARecipeWhoseInputIsGone) {
@@ -166,8 +184,11 @@ TEST_F(SessionErrors, ARecipeWhoseInputIsGone) {
   save_filled({0, 0, "x"}, one);
   save_filled({0, 1, "h"}, std::byte{2}, adding(one, {{0, 0, "x"}}));
   session_->release({0, 0, "x"});
-  expect_error<recipe_error>([&] { static_cast<void>(session_->restore({0, 1, "h"}, *stream_)); }, "h (segment 1",
-                             "needs x (segment 0");
+  expect_error<recipe_error>(
+      [&] {
+        static_cast<void>(session_->restore({0, 1, "h"}, *stream_));
+      },
+      "h (segment 1", "needs x (segment 0");
 }
 
 TEST_F(SessionErrors, TooManyInputsAndTooLongNames) {
@@ -186,8 +207,11 @@ TEST_F(SessionErrors, AFailedKernelSurfacesWithItsName) {
   event const done(*device_);
   done.record(*stream_);
   while (device_->query(done) == event_status::pending) std::this_thread::yield();
-  expect_error<stream_error>([&] { static_cast<void>(session_->restore({0, 0, "h"}, *stream_)); }, "layer norm",
-                             "not a number");
+  expect_error<stream_error>(
+      [&] {
+        static_cast<void>(session_->restore({0, 0, "h"}, *stream_));
+      },
+      "layer norm", "not a number");
 }
 
 TEST_F(SessionErrors, StatisticsNeedAWritableFile) {
