@@ -124,7 +124,8 @@ class device {
   virtual void record(event_ref event, stream_ref stream) = 0;
   /// Later work on `stream` runs after the event's latest mark; nothing to wait for if it was never recorded.
   virtual void wait(stream_ref stream, event_ref event) = 0;
-  /// An event that was never recorded is complete.
+  /// An event that was never recorded is complete. A failed one is over too: nothing ordered before it runs
+  /// any more, though not all of it has run.
   [[nodiscard]] virtual event_status query(event_ref event) = 0;
   /// Throws: `stream_error` if the work marked failed. The stream is usable again afterwards.
   virtual void synchronize(event_ref event) = 0;

@@ -186,7 +186,12 @@ void host_stream::run(engine& own) noexcept {
     operation* next = nullptr;
     if (!own.queue.pop(next)) return;  // closed, and everything is done
     ++done;
-    if (!failed_at(done)) execute(own, *next, done);
+    if (!failed_at(done)) {
+      execute(own, *next, done);
+    } else if (auto const* const wait = std::get_if<wait_work>(&next->work)) {
+      // Work is skipped behind a failure, waits are not: a failed mark promises that all before it is over.
+      wait->mark.stream->await_completion(wait->mark.sequence);
+    }
     // Captures are gone and the slot is free before anybody can see that the operation is done.
     next->work.emplace<std::monostate>();
     own.free.push(next);

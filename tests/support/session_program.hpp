@@ -77,6 +77,7 @@ struct program {
   fault_rates faults;
   std::uint64_t seed = 0;
   bool hold_over_steps = false;  ///< leases and blocks outlive the step
+  std::size_t walk_out = 0;      ///< destroys the session after so many operations, leases held or not; 0: never
   std::vector<std::vector<operation>> bodies;
   std::vector<std::size_t> steps;  ///< which body each step runs, modulo their number
 
@@ -93,7 +94,7 @@ inline void showValue(program const& p, std::ostream& out) {
       << p.device_to_host.gbps << "/" << p.device_to_host.latency_us << " h2d " << p.host_to_device.gbps << "/"
       << p.host_to_device.latency_us << " delays " << p.delays_per_mille << "x" << p.longest_delay_us << " faults "
       << p.faults.copies_per_mille << "/" << p.faults.kernels_per_mille << " seed " << p.seed
-      << (p.hold_over_steps ? " hold_over_steps" : "") << "\n";
+      << (p.hold_over_steps ? " hold_over_steps" : "") << " walk_out " << p.walk_out << "\n";
   for (std::size_t b = 0; b < p.bodies.size(); ++b) {
     out << "  body " << b << ":\n";
     for (auto const& op : p.bodies[b]) {
@@ -174,9 +175,10 @@ inline rc::Gen<policy_choice> any_policy() {
 }
 
 inline rc::Gen<link_speed> any_link() {
-  return rc::gen::map(rc::gen::pair(rc::gen::element(0.0, 0.0, 0.1, 1.0, 8.0), any_of(0, 60)), [](auto const& drawn) {
-    return link_speed{drawn.first, drawn.first > 0 ? static_cast<double>(drawn.second) : 0.0};
-  });
+  return rc::gen::map(rc::gen::pair(rc::gen::element(0.0, 0.0, 0.02, 0.1, 1.0, 8.0), any_of(0, 60)),
+                      [](auto const& drawn) {
+                        return link_speed{drawn.first, drawn.first > 0 ? static_cast<double>(drawn.second) : 0.0};
+                      });
 }
 
 /// The steps of a program, most often the same thing again, so that what was learnt is put to use.
@@ -213,6 +215,7 @@ inline program any_world() {
   p.longest_delay_us = *rc::gen::element(30U, 100U, 300U);
   p.seed = *any_of<std::uint64_t>(0, std::uint64_t{1} << 40U);
   p.hold_over_steps = *one_in(3);
+  p.walk_out = *one_in(8) ? *any_of<std::size_t>(1, 120) : 0;
   return p;
 }
 

@@ -113,8 +113,10 @@ class session_runner {
   void consume(item_key const& key, stream_ref on);
   void backward(operation const& op);
   void misuse(operation const& op);
+  [[nodiscard]] bool run_steps();
   void heal();
   void finish();
+  void walk_out();
   void expect_nothing_left();
 
   [[nodiscard]] stream_ref stream_of(std::uint32_t n) const { return world_.streams[n % 2]; }
@@ -149,20 +151,11 @@ class session_runner {
 
 inline void session_runner::run() {
   try {
-    for (step_ = 0; step_ < program_.steps.size(); ++step_) {
-      session_->begin_step();
-      world_.sky.set_stormy(true);
-      auto const& body = program_.body(step_);
-      for (at_ = 0; at_ < body.size(); ++at_) perform(body[at_]);
-      if (faulty()) heal();
-      if (!program_.hold_over_steps) {
-        leases_.clear();
-        blocks_.clear();
-      }
-      session_->end_step();
-      model_.end_step();
+    if (run_steps()) {
+      finish();
+    } else {
+      walk_out();
     }
-    finish();
   } catch (std::exception const& e) {
     complain(std::string("unexpected: ") + e.what());
     leases_.clear();
@@ -171,6 +164,28 @@ inline void session_runner::run() {
   session_.reset();
   world_.settle();
   for (auto& text : world_.dev->order_violations()) world_.problems.add(std::move(text));
+}
+
+/// False if the trainer walked out.
+inline bool session_runner::run_steps() {
+  std::size_t performed = 0;
+  for (step_ = 0; step_ < program_.steps.size(); ++step_) {
+    session_->begin_step();
+    world_.sky.set_stormy(true);
+    auto const& body = program_.body(step_);
+    for (at_ = 0; at_ < body.size(); ++at_) {
+      perform(body[at_]);
+      if (++performed == program_.walk_out) return false;
+    }
+    if (faulty()) heal();
+    if (!program_.hold_over_steps) {
+      leases_.clear();
+      blocks_.clear();
+    }
+    session_->end_step();
+    model_.end_step();
+  }
+  return true;
 }
 
 inline void session_runner::perform(operation const& op) {

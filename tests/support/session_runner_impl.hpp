@@ -247,6 +247,18 @@ inline void session_runner::finish() {
   world_.expect_all_memory_returned_once();
 }
 
+/// The session goes in the middle of everything; what was lent stays good until it is given back.
+inline void session_runner::walk_out() {
+  world_.sky.set_stormy(false);
+  session_.reset();
+  for (auto const& each : leases_) compare(each);
+  leases_.clear();
+  blocks_.clear();
+  auto const failures = world_.settle();
+  if (!faulty() && !failures.empty()) complain("a stream failed: " + failures.front());
+  world_.expect_all_memory_returned_once();
+}
+
 inline void session_runner::expect_nothing_left() {
   auto const check = [&](char const* name, tier_stats const& tier) {
     if (tier.now_bytes != 0) complain(std::to_string(tier.now_bytes) + " bytes left of " + name);
