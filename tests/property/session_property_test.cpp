@@ -68,7 +68,7 @@ std::string problems_of(program const& p, coverage& total) {
 
 TEST(SessionProperty, BehavesLikeAPlainMap) {
   coverage total;
-  check_programs(1000, any_program, [&](program const& p) { return problems_of(p, total); });
+  check_programs(1500, any_program, [&](program const& p) { return problems_of(p, total); });
   if (HasFailure()) return;
   total.print();
   EXPECT_GT(total.refused, 0U);
@@ -99,7 +99,7 @@ program any_program_with_faults() {
 
 TEST(SessionProperty, LosesNothingToFaults) {
   coverage total;
-  check_programs(500, any_program_with_faults, [&](program const& p) { return problems_of(p, total); });
+  check_programs(1000, any_program_with_faults, [&](program const& p) { return problems_of(p, total); });
   if (HasFailure()) return;
   total.print();
   EXPECT_GT(total.strikes, 0U);

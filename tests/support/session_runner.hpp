@@ -117,6 +117,7 @@ class session_runner {
   void heal();
   void finish();
   void walk_out();
+  void expect_within_budgets();
   void expect_nothing_left();
 
   [[nodiscard]] stream_ref stream_of(std::uint32_t n) const { return world_.streams[n % 2]; }
@@ -175,6 +176,7 @@ inline bool session_runner::run_steps() {
     auto const& body = program_.body(step_);
     for (at_ = 0; at_ < body.size(); ++at_) {
       perform(body[at_]);
+      expect_within_budgets();
       if (++performed == program_.walk_out) return false;
     }
     if (faulty()) heal();

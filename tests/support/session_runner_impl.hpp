@@ -204,6 +204,26 @@ inline void session_runner::misuse(operation const& op) {
   if (!own) complain("a refused save took the block");
 }
 
+/// What the items' states say is where, added up, whatever the session's own books say.
+inline void session_runner::expect_within_budgets() {
+  std::size_t on_device = 0;
+  std::size_t in_host_memory = 0;
+  std::size_t in_flight = 0;
+  for (auto const& each : blocks_) on_device += each.bytes();
+  for (auto const& key : model_.in_save_order()) {
+    auto const state = session_->state(key);
+    std::size_t const bytes = model_.at(key).bytes->size();
+    bool const arriving = state == item_state::prefetching;
+    bool const leaving = state == item_state::offloading;
+    if (state == item_state::resident || leaving || arriving) on_device += bytes;
+    if (state == item_state::hosted || leaving || arriving) in_host_memory += bytes;
+    if (leaving) in_flight += bytes;
+  }
+  if (on_device > program_.budget) complain(std::to_string(on_device) + " bytes on the device");
+  if (in_host_memory > program_.host_budget) complain(std::to_string(in_host_memory) + " bytes pinned");
+  if (in_flight > program_.in_flight) complain(std::to_string(in_flight) + " bytes in flight");
+}
+
 /// The storm is over: whatever was produced and can be had from anywhere must come back.
 inline void session_runner::heal() {
   world_.sky.set_stormy(false);
