@@ -240,8 +240,10 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
 }
 
 void session_core::free(block& freed) noexcept {
-  event_handle const use = store_.events().record_if_alive(freed.stream_);
-  store_.device_tier().free(std::exchange(blocks_[freed.slot_], {}), {&use, 1});
+  {
+    event_handle const use = store_.events().record_if_alive(freed.stream_);
+    store_.device_tier().free(std::exchange(blocks_[freed.slot_], {}), {&use, 1});
+  }  // given back before the pool may go with the last holder
   idle_slots_.push_back(freed.slot_);
   scratch_bytes_ -= freed.bytes_;
   prefetch_due_ = true;

@@ -147,7 +147,8 @@ RC_GTEST_PROP(StoreProperty, SlabPiecesNeverOverlap, ()) {
     std::size_t sum = 0;
     for (std::size_t k = 0; k < held.size(); ++k) {
       auto const* const end = static_cast<std::byte*>(held[k].address) + held[k].bytes;
-      RC_ASSERT(k + 1 == held.size() || end <= held[k + 1].address);
+      bool const apart = k + 1 == held.size() || end <= held[k + 1].address;  // RC_ASSERT evaluates both sides of ||
+      RC_ASSERT(apart);
       sum += (held[k].bytes + 255) / 256 * 256;
     }
     RC_ASSERT(tested.bytes().used_bytes() == sum);
