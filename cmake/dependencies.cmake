@@ -27,24 +27,26 @@ if(NOT TARGET ferry_xxhash)
   target_link_libraries(ferry_xxhash INTERFACE ${XXHASH_LIBRARY})
 endif()
 
-if(FERRY_BUILD_TOOLS OR FERRY_BUILD_EXAMPLES)
-  # CLI11: flags of the ferry command and of the demo.
-  find_package(CLI11 REQUIRED)
-endif()
-
-if(FERRY_BUILD_EXAMPLES)
-  # A BLAS: the matrix products of the demo. Single-threaded calls inside oneTBB tiles, so that one
-  # thread pool serves everything; oneDNN is fastest at these shapes and needs no CPU-type workaround,
-  # any CBLAS will do.
-  # (Found by hand: Debian's dnnl-config.cmake wants OpenCL's headers, which the demo has no use for.)
+# A BLAS: the transformer core's matrix products. Single-threaded calls inside oneTBB tiles, so that one thread pool
+# serves everything; oneDNN is fastest at these shapes and needs no CPU-type workaround, any CBLAS will do.
+# (Found by hand: Debian's dnnl-config.cmake wants OpenCL's headers, which nothing here has a use for.)
+option(FERRY_ONEDNN "Multiply with oneDNN where it is found, else with a CBLAS" ON)
+if(FERRY_ONEDNN)
   find_library(DNNL_LIBRARY dnnl)
   find_path(DNNL_INCLUDE_DIR dnnl.h)
-  if(DNNL_LIBRARY AND DNNL_INCLUDE_DIR)
-    find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's own pool, which the demo sets to one thread
-  else()
-    find_package(BLAS REQUIRED)
-    find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas blis REQUIRED)
-  endif()
+endif()
+if(FERRY_ONEDNN AND DNNL_LIBRARY AND DNNL_INCLUDE_DIR)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's own pool, which Ferry sets to one thread
+  set(FERRY_USES_ONEDNN ON)
+else()
+  find_package(BLAS REQUIRED)
+  find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas blis REQUIRED)
+  set(FERRY_USES_ONEDNN OFF)
+endif()
+
+if(FERRY_BUILD_TOOLS)
+  # CLI11: flags of the ferry command.
+  find_package(CLI11 REQUIRED)
 endif()
 
 if(FERRY_BUILD_TESTS)

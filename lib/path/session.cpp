@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -168,7 +169,7 @@ void session_core::enter_segment(item_key const& key, stream_ref stream) {
   if (status == event_status::pending) {
     auto const began = std::chrono::steady_clock::now();
     while ((status = device_.query(oldest.ref())) == event_status::pending) {
-      wait_a_little();
+      wait_while_ahead(microseconds_since(began));
       progress();
     }
     totals_.run_ahead_us += microseconds_since(began);
@@ -191,6 +192,13 @@ void session_core::wait_a_little() noexcept {
   // Long enough to leave the core to whoever we wait for, short beside any transfer.
   for (int i = 0; i < 64; ++i) relax_cpu();
   nap(std::chrono::microseconds(10));
+}
+
+void session_core::wait_while_ahead(double waited_us) noexcept {
+  // The device has a segment's work in its queue, so waking late costs nothing, while waking often takes a core
+  // from it. Only transfers may want to be seen to.
+  if (transfers_under_way_ > 0) return wait_a_little();
+  nap(std::chrono::microseconds(static_cast<long>(std::clamp(waited_us / 8, 10.0, 500.0))));
 }
 
 void session_core::take_measurements(bool wait) {

@@ -67,6 +67,8 @@ class session_core {
   void enter_segment(item_key const& key, stream_ref stream);
   void progress();
   void wait_a_little() noexcept;
+  /// For the host being ahead of the device, which has gone on for `waited_us`.
+  void wait_while_ahead(double waited_us) noexcept;
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, entry& e) noexcept {
     e.stats.last = why;

@@ -80,7 +80,11 @@ void transfer_engine::run() {
   pthread_setname_np(pthread_self(), "ferry-transfers");
   sharpen_sleep();  // the default slack of 50 us would let the link run dry
   while (!(stopping_.load(std::memory_order_relaxed) && nothing_under_way())) {
-    if (!progress()) rest();
+    if (progress()) {
+      idle_nap_us_ = shortest_idle_nap_us;
+    } else {
+      rest();
+    }
   }
   exited_.store(true);
 }
@@ -305,8 +309,10 @@ void transfer_engine::rest() {
     if (submissions_.read_available() != 0) return;
     relax_cpu();
   }
-  // Half a chunk's time keeps the lane fed; nothing in flight can wait a little longer.
-  double nap_us = 100;
+  // Half a chunk's time keeps the lane fed. The longer nothing is under way, the less likely is something now, and
+  // each look takes a core from the computation.
+  double nap_us = idle_nap_us_;
+  idle_nap_us_ = std::min(2 * idle_nap_us_, longest_idle_nap_us);
   for (auto const* lane : {&d2h_, &h2d_}) {
     double const rate = lane->counters.bytes_per_us.load(std::memory_order_relaxed);
     if (lane->in_flight > 0) {

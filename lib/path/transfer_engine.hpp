@@ -119,6 +119,9 @@ class transfer_engine {
   copy_lane h2d_;
   queue submissions_;
   queue ended_;
+  static constexpr double shortest_idle_nap_us = 50;
+  static constexpr double longest_idle_nap_us = 1000;
+  double idle_nap_us_ = shortest_idle_nap_us;
   std::atomic<bool> alert_{false};
   doorbell wake_;  // rung after `alert_` was switched on
   std::atomic<bool> stopping_{false};

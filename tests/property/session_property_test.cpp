@@ -18,6 +18,7 @@ namespace {
 using ferry::reason;
 using ferry::testing::any_program;
 using ferry::testing::any_training;
+using ferry::testing::any_training_behind_a_slow_link;
 using ferry::testing::check_programs;
 using ferry::testing::one_in;
 using ferry::testing::program;
@@ -89,10 +90,18 @@ TEST(SessionProperty, LearnsTheOrderOfAnyTraining) {
                 reason::evicted_for_space, reason::prefetch_cancelled_for_space});
 }
 
+TEST(SessionProperty, RecipesAndTransfersTakeOverFromEachOther) {
+  coverage total;
+  check_programs(100, any_training_behind_a_slow_link, [&](program const& p) { return problems_of(p, total); });
+  if (HasFailure()) return;
+  total.print();
+  total.expect({reason::restored_from_host, reason::recomputed_by_plan, reason::recomputed_sooner_than_transfer});
+}
+
 program any_program_with_faults() {
   program p = *one_in(3) ? any_training() : any_program();
   p.faults.copies_per_mille = *rc::gen::element(10U, 50U, 200U);
-  p.faults.kernels_per_mille = *one_in(3) ? 10 : 0;
+  p.faults.kernels_per_mille = *rc::gen::element(0U, 0U, 10U, 40U);
   p.hold_over_steps = false;
   return p;
 }

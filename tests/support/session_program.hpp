@@ -67,6 +67,7 @@ struct program {
   std::size_t min_bytes = 0;
   policy_choice policy;
   std::uint32_t placement = 0;  ///< seed of a placement function; 0: by policy
+  bool reshuffle = false;       ///< places differently in every step
   bool verify = false;
   unsigned run_ahead = 1;
   double stall_tolerance_us = 0;
@@ -89,12 +90,12 @@ struct program {
 inline void showValue(program const& p, std::ostream& out) {
   out << "largest " << p.largest_item << " budget " << p.budget << " pinned " << p.host_budget << " in flight "
       << p.in_flight << " chunk " << p.chunk_bytes << " min " << p.min_bytes << " policy "
-      << static_cast<int>(p.policy.kind) << "=" << p.policy.every << " placement " << p.placement << " verify "
-      << p.verify << " run-ahead " << p.run_ahead << " tolerance " << p.stall_tolerance_us << " d2h "
-      << p.device_to_host.gbps << "/" << p.device_to_host.latency_us << " h2d " << p.host_to_device.gbps << "/"
-      << p.host_to_device.latency_us << " delays " << p.delays_per_mille << "x" << p.longest_delay_us << " faults "
-      << p.faults.copies_per_mille << "/" << p.faults.kernels_per_mille << " seed " << p.seed
-      << (p.hold_over_steps ? " hold_over_steps" : "") << " walk_out " << p.walk_out << "\n";
+      << static_cast<int>(p.policy.kind) << "=" << p.policy.every << " placement " << p.placement
+      << (p.reshuffle ? " reshuffled" : "") << " verify " << p.verify << " run-ahead " << p.run_ahead << " tolerance "
+      << p.stall_tolerance_us << " d2h " << p.device_to_host.gbps << "/" << p.device_to_host.latency_us << " h2d "
+      << p.host_to_device.gbps << "/" << p.host_to_device.latency_us << " delays " << p.delays_per_mille << "x"
+      << p.longest_delay_us << " faults " << p.faults.copies_per_mille << "/" << p.faults.kernels_per_mille << " seed "
+      << p.seed << (p.hold_over_steps ? " hold_over_steps" : "") << " walk_out " << p.walk_out << "\n";
   for (std::size_t b = 0; b < p.bodies.size(); ++b) {
     out << "  body " << b << ":\n";
     for (auto const& op : p.bodies[b]) {
@@ -225,11 +226,30 @@ inline program any_program() {
   return p;
 }
 
-/// Three steps of training, so that the order of need is guessed once and known twice.
+/// A few steps of training, so that the order of need is guessed once and known later.
 inline program any_training() {
   program p = any_world();
   p.bodies = {training_step()};
   p.steps = {0, 0, 0};
+  return p;
+}
+
+/// Training over a link so slow that recipes win, once they have been timed: what is dropped in one step is ferried
+/// in the next, and prefetches are given up halfway.
+inline program any_training_behind_a_slow_link() {
+  program p = any_training();
+  p.steps = {0, 0, 0, 0};
+  p.largest_item = 8192;
+  p.budget = *rc::gen::element<std::size_t>(8, 16, 32) * p.largest_item;
+  p.host_budget = 256 * p.largest_item;
+  p.in_flight = p.budget;
+  p.chunk_bytes = *rc::gen::element<std::size_t>(512, 1024, 2048);
+  p.placement = *any_of<std::uint32_t>(1, 1U << 30U);
+  p.reshuffle = true;
+  p.verify = false;
+  p.stall_tolerance_us = 0;
+  p.host_to_device = {.gbps = *rc::gen::element(0.01, 0.03), .latency_us = 0};
+  p.delays_per_mille = *rc::gen::element(0U, 20U);
   return p;
 }
 

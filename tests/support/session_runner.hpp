@@ -172,6 +172,7 @@ inline bool session_runner::run_steps() {
   std::size_t performed = 0;
   for (step_ = 0; step_ < program_.steps.size(); ++step_) {
     session_->begin_step();
+    if (program_.reshuffle) place(program_.placement + static_cast<std::uint32_t>(step_));
     world_.sky.set_stormy(true);
     auto const& body = program_.body(step_);
     for (at_ = 0; at_ < body.size(); ++at_) {

@@ -1,0 +1,2 @@
+// The kernels for a GPU.
+#include "nn/kernels/kernels.hpp"

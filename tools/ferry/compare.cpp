@@ -1,0 +1,283 @@
+#include "compare.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ferry/error.hpp"
+#include "ferry/host_device.hpp"
+#include "interrupt.hpp"
+#include "train_run.hpp"
+
+namespace ferry::command {
+
+namespace {
+
+// In its first step a session learns the order of backward, how long recipes take and how fast the link is; in the
+// second it first acts on that.
+constexpr std::uint64_t learning_steps = 2;
+
+/// One policy in the comparison; the first is the reference, which has all the memory it wants.
+struct entrant {
+  std::string name;
+  std::unique_ptr<train_run> run;  ///< gone once it has failed
+  std::string failure;             ///< why it did not fit; empty if it did
+  std::vector<step_record> steps;
+  bool identical = true;  ///< loss and gradients of every step, to the reference's
+};
+
+double median(std::vector<double> values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// What is cheap to rebuild is rebuilt, the rest is ferried: until a planner decides by what things cost here.
+placement selective_and_offload(item_info const& item) {
+  for (char const* const cheap : {"ln1", "ln2", "act", "att"}) {
+    if (item.key.name == label(cheap)) return placement::recompute;
+  }
+  return placement::offload;
+}
+
+class comparison {
+ public:
+  explicit comparison(train_plan const& plan) : plan_(plan), device_(make_device_for(plan)) {}
+
+  void enter_all();
+  void run();
+  void print_table() const;
+  void write_json_file() const;
+  [[nodiscard]] exit_code verdict() const;
+
+ private:
+  static constexpr std::size_t entrants_at_most = 5;
+
+  static std::unique_ptr<host_device> make_device_for(train_plan const& plan);
+  void enter(std::string name, config settings, placement_function placement = {});
+  void attempt(entrant& runner, std::vector<float>& reference);
+  void balance_link();
+  void show(std::string const& what) const;
+
+  [[nodiscard]] std::vector<double> timed(entrant const& of, std::function<double(step_record const&)> what) const;
+  [[nodiscard]] double mean(entrant const& of, std::function<double(step_record const&)> what) const;
+  [[nodiscard]] double relative_time(entrant const& of) const;
+  [[nodiscard]] double parameters_per_gib(entrant const& of) const;
+  [[nodiscard]] double recompute_share(entrant const& of) const;
+
+  train_plan const& plan_;
+  std::unique_ptr<host_device> device_;
+  std::vector<entrant> entrants_;
+  double link_gbps_ = 0;
+};
+
+std::unique_ptr<host_device> comparison::make_device_for(train_plan const& plan) {
+  constexpr std::size_t slack_bytes = std::size_t{4} << 20;
+  auto options = host_options(plan.settings);
+  std::size_t const state = plan.state_bytes() + slack_bytes;
+  options.device_bytes = entrants_at_most * (state + plan.budget_bytes) + plan.keep_all_bytes;
+  options.pinned_bytes = entrants_at_most * (plan.keep_all_bytes + 4 * nn::staging::default_bytes) + slack_bytes;
+  return make_host_device(std::move(options));
+}
+
+void comparison::enter(std::string name, config settings, placement_function placement) {
+  auto& entered = entrants_.emplace_back();
+  entered.name = std::move(name);
+  entered.run = std::make_unique<train_run>(*device_, plan_, std::move(settings));
+  if (placement) entered.run->session().set_placement(std::move(placement));
+}
+
+void comparison::enter_all() {
+  auto settings = plan_.settings;
+  settings.host_budget = byte_amount::exactly(plan_.keep_all_bytes);
+  settings.stats_file.clear();
+  auto reference = settings;
+  reference.budget = byte_amount::exactly(plan_.keep_all_bytes);
+  reference.set("FERRY_POLICY", "keep");
+  enter("unlimited", reference);
+  for (char const* const policy : {"keep", "recompute", "offload"}) {
+    settings.set("FERRY_POLICY", policy);
+    enter(policy, settings);
+  }
+  enter("selective+offload", settings, selective_and_offload);
+}
+
+/// Gives the link the balance of a large model on a large GPU, unless the user has set it.
+void comparison::balance_link() {
+  // A 7B-class block on an A100: the time to move its saved bytes over PCIe 4, over the time of its forward.
+  constexpr double transfer_to_forward = 2.2;
+  constexpr double step_to_forward = 3;
+  link_gbps_ = device_->link(copy_direction::device_to_host).gbps;
+  if (!plan_.settings.link_gbps.automatic) return;
+  double bytes = 0;
+  for (auto const& one : nn::describe_items(plan_.shape, plan_.batch)) bytes += 4.0 * static_cast<double>(one.floats);
+  double const step_ns = 1e9 * entrants_.front().steps.back().result.seconds / plan_.flags.training.accumulate;
+  double const forward_ns = step_ns / step_to_forward / plan_.shape.layers;
+  link_gbps_ = bytes / (transfer_to_forward * forward_ns);
+  for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
+    device_->set_link(direction, {link_gbps_, device_->link(direction).latency_us});
+  }
+}
+
+void comparison::run() {
+  std::vector<float> reference;
+  for (std::uint64_t step = 0; step < plan_.flags.training.steps && !interrupted(); ++step) {
+    for (auto& runner : entrants_) {
+      if (!runner.run || interrupted()) continue;
+      show(fmt::format("step {}/{}: {}", step + 1, plan_.flags.training.steps, runner.name));
+      attempt(runner, reference);
+      if (step == 0 && &runner == &entrants_.front()) balance_link();
+    }
+  }
+  show("");
+}
+
+void comparison::attempt(entrant& runner, std::vector<float>& reference) {
+  bool const is_reference = &runner == &entrants_.front();
+  try {
+    runner.steps.push_back(runner.run->step());
+  } catch (out_of_memory const& problem) {
+    if (is_reference) throw;
+    runner.failure = problem.what();
+    runner.run.reset();
+    return;
+  }
+  runner.run->session().synchronize();  // what still moves would take the link from whoever is next
+  auto gradients = runner.run->trainer().gradients();
+  if (is_reference) {
+    reference = std::move(gradients);
+    return;
+  }
+  bool const same_gradients = std::memcmp(gradients.data(), reference.data(), reference.size() * sizeof(float)) == 0;
+  double const loss = runner.steps.back().result.loss;
+  double const expected = entrants_.front().steps.back().result.loss;
+  runner.identical = runner.identical && same_gradients && std::memcmp(&loss, &expected, sizeof loss) == 0;
+}
+
+void comparison::show(std::string const& what) const {
+  if (isatty(STDERR_FILENO) != 1) return;
+  fmt::print(stderr, "\r\033[K{}", what);
+  std::fflush(stderr);
+}
+
+std::vector<double> comparison::timed(entrant const& of, std::function<double(step_record const&)> what) const {
+  std::size_t const first = of.steps.size() > learning_steps ? learning_steps : 0;
+  std::vector<double> values;
+  for (std::size_t i = first; i < of.steps.size(); ++i) values.push_back(what(of.steps[i]));
+  return values;
+}
+
+double comparison::mean(entrant const& of, std::function<double(step_record const&)> what) const {
+  auto const values = timed(of, std::move(what));
+  double sum = 0;
+  for (double const value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// Median over the steps of a policy's time over the reference's for the same step.
+double comparison::relative_time(entrant const& of) const {
+  auto const seconds = [](step_record const& record) { return record.result.seconds; };
+  auto ratios = timed(of, seconds);
+  auto const reference = timed(entrants_.front(), seconds);
+  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= reference[i];
+  return median(std::move(ratios));
+}
+
+double comparison::parameters_per_gib(entrant const& of) const {
+  constexpr double gib = 1024.0 * 1024 * 1024;
+  double const bytes = static_cast<double>(plan_.state_bytes() + of.steps.back().peak_device_bytes);
+  return static_cast<double>(of.run->trainer().model().layout().trained()) / (bytes / gib);
+}
+
+double comparison::recompute_share(entrant const& of) const {
+  return mean(of, [](step_record const& record) { return record.recompute_flops; }) / of.run->flops_per_step();
+}
+
+void comparison::print_table() const {
+  fmt::print("GPT of {} layers, {} features, context {}, batch {}: keeping all needs {}, the budget is {} ({:.0f}%)\n",
+             plan_.shape.layers, plan_.shape.width, plan_.shape.context, plan_.batch,
+             format_bytes(plan_.keep_all_bytes), format_bytes(plan_.budget_bytes),
+             100.0 * static_cast<double>(plan_.budget_bytes) / static_cast<double>(plan_.keep_all_bytes));
+  fmt::print("link {:.3g} GB/s each way{}\n\n", link_gbps_,
+             plan_.settings.link_gbps.automatic
+                 ? ": a block's saved bytes take 2.2x its forward, as a 7B-class block's on an A100 with PCIe 4"
+                 : "");
+  fmt::print("{:<18} {:>10} {:>10} {:>8} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "policy", "device", "host", "time",
+             "recompute", "waiting", "tokens/s", "params/GiB", "final loss", "gradients");
+  fmt::print("{:<18} {:>10} {:>10} {:>8} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "", "peak", "peak", "of a step",
+             "FLOPs", "a step", "", "", "", "identical");
+  for (auto const& one : entrants_) {
+    if (!one.run) {
+      fmt::print("{:<18} {}\n", one.name, one.failure);
+      continue;
+    }
+    auto const& last = one.steps.back();
+    fmt::print("{:<18} {:>10} {:>10} {:>7.2f}x {:>9.1f}% {:>7.1f} ms {:>9.0f} {:>9.2f} M {:>10.4f}  {}\n", one.name,
+               format_bytes(last.peak_device_bytes), format_bytes(last.peak_pinned_bytes), relative_time(one),
+               100 * recompute_share(one), mean(one, [](step_record const& r) { return r.waiting_us; }) / 1000,
+               median(timed(one, [](step_record const& r) { return r.tokens_per_second; })),
+               parameters_per_gib(one) * 1e-6, last.result.loss, one.identical ? "yes" : "NO");
+  }
+  fmt::print("\nTry next: ferry train --policy offload --budget {}KiB\n", plan_.budget_bytes >> 10);
+}
+
+void comparison::write_json_file() const {
+  if (plan_.flags.json_file.empty()) return;
+  auto rows = nlohmann::ordered_json::array();
+  for (auto const& one : entrants_) {
+    nlohmann::ordered_json row{{"policy", one.name}, {"fits", one.failure.empty()}};
+    if (!one.run) {
+      row["failure"] = one.failure;
+    } else {
+      auto const& last = one.steps.back();
+      row["peak_device_bytes"] = last.peak_device_bytes;
+      row["peak_pinned_bytes"] = last.peak_pinned_bytes;
+      row["relative_time"] = relative_time(one);
+      row["recompute_share"] = recompute_share(one);
+      row["waiting_us_per_step"] = mean(one, [](step_record const& r) { return r.waiting_us; });
+      row["tokens_per_second"] = median(timed(one, [](step_record const& r) { return r.tokens_per_second; }));
+      row["parameters_per_gib"] = parameters_per_gib(one);
+      row["final_loss"] = last.result.loss;
+      row["gradients_identical"] = one.identical;
+      row["seconds"] = timed(one, [](step_record const& r) { return r.result.seconds; });
+    }
+    rows.push_back(std::move(row));
+  }
+  write_json(plan_.flags.json_file, {{"budget_bytes", plan_.budget_bytes},
+                                     {"keep_all_bytes", plan_.keep_all_bytes},
+                                     {"link_gbps", link_gbps_},
+                                     {"policies", std::move(rows)}});
+}
+
+exit_code comparison::verdict() const {
+  for (auto const& one : entrants_) {
+    bool const may_fail = one.name == "keep";
+    if (!one.run && !may_fail) throw failed(fmt::format("{} did not fit the budget", one.name));
+    if (!one.identical) throw failed(fmt::format("the gradients of {} differ from the reference's", one.name));
+  }
+  for (auto const& violation : device_->order_violations()) throw failed("stream order: " + violation);
+  return success;
+}
+
+}  // namespace
+
+exit_code compare_policies(train_plan const& plan) {
+  comparison all(plan);
+  all.enter_all();
+  all.run();
+  if (interrupted()) return was_interrupted;
+  all.print_table();
+  all.write_json_file();
+  return all.verdict();
+}
+
+}  // namespace ferry::command

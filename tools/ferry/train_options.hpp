@@ -1,0 +1,65 @@
+// What `ferry train` was asked to do.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ferry/config.hpp"
+#include "nn/shape.hpp"
+#include "nn/token_data.hpp"
+#include "nn/trainer.hpp"
+
+namespace ferry::command {
+
+/// As typed.
+struct train_flags {
+  std::string data_file;
+  std::string tokens;  ///< "uint16", "uint32" or nothing for text
+  std::string preset = "small";
+  std::optional<int> layers, width, heads, context, vocabulary, batch;
+  bool untied = false;
+  std::string attention;
+  std::string policy;
+  std::string budget;
+  std::string init_file, save_file, gradients_file, json_file;
+  bool resume = false;
+  bool compare = false;
+  std::uint64_t save_every = 0;
+  std::uint64_t validate_every = 50;
+  std::uint64_t validation_batches = 4;
+  int sample = 200;
+  double temperature = 0.8;
+  std::string prompt = "\n";
+  nn::training_options training;
+};
+
+/// Adds the flags to `command`, which fills `into` when it is parsed.
+void add_train_flags(CLI::App& command, train_flags& into);
+
+/// What follows from the flags, the files they name and the environment.
+struct train_plan {
+  train_flags flags;
+  nn::gpt_shape shape;
+  int batch = 0;
+  nn::token_data data;
+  config settings;               ///< of the device and the session; budgets in bytes
+  bool policy_is_given = false;  ///< by flag or environment
+  std::size_t budget_bytes = 0;
+  std::size_t keep_all_bytes = 0;  ///< what a step holds at its fullest if nothing leaves, about
+
+  [[nodiscard]] std::size_t state_bytes() const { return nn::trainer::bytes_beside_budget(shape, batch); }
+  /// Where training goes on from.
+  [[nodiscard]] std::string state_file() const { return flags.save_file + ".state"; }
+};
+
+/// Throws: `setting_error`, `invalid_argument`, `nn::file_error`: one line that names the flag or file and the fix.
+[[nodiscard]] train_plan make_train_plan(train_flags flags);
+
+/// Device bytes of a step that keeps everything: about, and never too few. Micro-batches go through one after the
+/// other, so that their number does not matter.
+[[nodiscard]] std::size_t bytes_to_keep_all(nn::gpt_shape const& shape, int batch);
+
+}  // namespace ferry::command

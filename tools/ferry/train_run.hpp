@@ -1,0 +1,57 @@
+// One run of training: the device, the trainer and the session that a plan asks for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ferry/device.hpp"
+#include "ferry/session.hpp"
+#include "nn/ops.hpp"
+#include "nn/trainer.hpp"
+#include "train_options.hpp"
+
+namespace ferry::command {
+
+/// What a step took, beside what the trainer says.
+struct step_record {
+  std::uint64_t step = 0;  ///< counted from 1
+  nn::step_result result;
+  double tokens_per_second = 0;
+  std::size_t peak_device_bytes = 0;
+  std::size_t peak_pinned_bytes = 0;
+  double waiting_us = 0;
+  double recompute_flops = 0;
+  std::uint64_t recomputed = 0;     ///< items
+  std::uint64_t ferried_bytes = 0;  ///< out and back
+  std::optional<double> validation_loss;
+};
+
+class train_run {
+ public:
+  /// Throws: `out_of_memory` if the device cannot hold model and budget.
+  train_run(device& on, train_plan const& plan, config settings);
+  ~train_run();
+
+  /// Trains one step. Throws: what the session throws; `failed` if the loss is no longer a number.
+  step_record step();
+  [[nodiscard]] double validate();
+  [[nodiscard]] nn::trainer& trainer() noexcept { return trainer_; }
+  [[nodiscard]] ferry::session& session() noexcept { return session_; }
+  [[nodiscard]] double flops_per_step() const;
+
+ private:
+  train_plan const& plan_;
+  stream compute_;
+  std::unique_ptr<nn::ops> ops_;
+  nn::trainer trainer_;
+  ferry::session session_;
+  std::vector<nn::item_description> items_;
+  session_stats before_;
+  double recompute_flops_before_ = 0;
+};
+
+/// The one-line error for a step that does not fit, with the smallest budget that does.
+[[nodiscard]] std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings);
+
+}  // namespace ferry::command
