@@ -23,7 +23,9 @@ placement policy::choose(item_info const& item) const {
     case policy_kind::keep:
       return placement::keep;
     case policy_kind::recompute:
-      return placement::recompute;
+      // Without a segment's input, rebuilding it would begin at the first segment: work that grows as the square
+      // of their number.
+      return item.boundary && item.has_recipe ? placement::keep : placement::recompute;
     case policy_kind::offload:
       return placement::offload;
     case policy_kind::every:

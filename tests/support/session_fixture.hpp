@@ -37,6 +37,11 @@ class SessionTest : public ::testing::Test {
     stream_.emplace(*device_, stream_kind::compute, "compute");
   }
 
+  /// Also what a policy would keep as a segment's input.
+  void drop_everything() {
+    session_->set_placement([](item_info const&) { return placement::recompute; });
+  }
+
   void TearDown() override {
     if (!device_) return;
     session_.reset();

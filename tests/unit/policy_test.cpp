@@ -21,7 +21,8 @@ item_info item(std::uint32_t segment, bool has_recipe = true, bool boundary = tr
 
 TEST(Policy, EachKindPlacesAnItem) {
   EXPECT_EQ(policy(settings_for(policy_kind::keep)).decide(item(1)).where, placement::keep);
-  EXPECT_EQ(policy(settings_for(policy_kind::recompute)).decide(item(1)).where, placement::recompute);
+  EXPECT_EQ(policy(settings_for(policy_kind::recompute)).decide(item(1, true, false)).where, placement::recompute);
+  EXPECT_EQ(policy(settings_for(policy_kind::recompute)).decide(item(1)).where, placement::keep) << "a boundary";
   EXPECT_EQ(policy(settings_for(policy_kind::offload)).decide(item(1)).where, placement::offload);
   EXPECT_EQ(policy(settings_for(policy_kind::selective)).decide(item(1)).where, placement::recompute);
 }
@@ -35,7 +36,7 @@ TEST(Policy, WithoutARecipeNothingIsDropped) {
 
 TEST(Policy, SmallItemsStay) {
   for (auto const kind : {policy_kind::recompute, policy_kind::offload}) {
-    auto const decided = policy(settings_for(kind)).decide(item(5, true, true, 1023));
+    auto const decided = policy(settings_for(kind)).decide(item(5, true, false, 1023));
     EXPECT_EQ(decided.where, placement::keep);
     EXPECT_EQ(decided.why, reason::kept_below_min_bytes);
   }

@@ -168,6 +168,7 @@ TEST_F(SessionErrors, ARecipeThatThrows) {
 
 TEST_F(SessionErrors, RecipesInACircle) {
   start(policy_kind::recompute, 4);
+  drop_everything();
   session_->begin_step();
   save_filled({0, 0, "a"}, one, adding(one, {{0, 1, "b"}}));
   save_filled({0, 1, "b"}, one, adding(one, {{0, 0, "a"}}));
@@ -180,6 +181,7 @@ TEST_F(SessionErrors, RecipesInACircle) {
 
 TEST_F(SessionErrors, ARecipeWhoseInputIsGone) {
   start(policy_kind::recompute, 4);
+  drop_everything();
   session_->begin_step();
   save_filled({0, 0, "x"}, one);
   save_filled({0, 1, "h"}, std::byte{2}, adding(one, {{0, 0, "x"}}));

@@ -66,6 +66,7 @@ TEST_F(Session, OffloadsAndBringsBack) {
 
 TEST_F(Session, DropsAndRebuildsAChain) {
   start(policy_kind::recompute, 4);
+  drop_everything();
   session_->begin_step();
   save_chain(12);
   EXPECT_EQ(state({0, 0, "h"}), item_state::resident) << "nothing can rebuild it";
@@ -75,6 +76,23 @@ TEST_F(Session, DropsAndRebuildsAChain) {
   EXPECT_EQ(count(reason::kept_no_recipe), 1);
   EXPECT_GE(session_->stats().recomputes, 11);
   EXPECT_LE(session_->stats().device.peak_bytes, 4 * item_bytes);
+}
+
+TEST_F(Session, RecomputeKeepsWhatItsSegmentCannotRebuild) {
+  start(policy_kind::recompute, 16);
+  session_->begin_step();
+  save_filled({0, 0, "x"}, std::byte{1});
+  save_filled({0, 0, "h"}, std::byte{2}, adding(std::byte{1}, {{0, 0, "x"}}));
+  save_filled({0, 1, "x"}, std::byte{3}, adding(std::byte{1}, {{0, 0, "h"}}));
+  save_filled({0, 1, "h"}, std::byte{4}, adding(std::byte{1}, {{0, 1, "x"}}));
+  EXPECT_EQ(state({0, 0, "h"}), item_state::dropped);
+  EXPECT_EQ(state({0, 1, "x"}), item_state::resident) << "the segment's input";
+  EXPECT_EQ(state({0, 1, "h"}), item_state::dropped);
+  restore_and_release({0, 1, "h"}, std::byte{4});
+  session_->release({0, 1, "x"});
+  restore_and_release({0, 0, "h"}, std::byte{2});
+  session_->end_step();
+  EXPECT_EQ(session_->stats().recomputes, 2);
 }
 
 TEST_F(Session, EveryKeepsBoundariesOfEveryNth) {

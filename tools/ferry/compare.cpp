@@ -65,6 +65,7 @@ class comparison {
   static std::unique_ptr<host_device> make_device_for(train_plan const& plan);
   void enter(std::string name, config settings, placement_function placement = {});
   void attempt(entrant& runner, std::vector<float>& reference);
+  [[nodiscard]] std::vector<float> gradients_of(train_run& run) const;
   void balance_link();
   void show(std::string const& what) const;
 
@@ -152,7 +153,7 @@ void comparison::attempt(entrant& runner, std::vector<float>& reference) {
     return;
   }
   runner.run->session().synchronize();  // what still moves would take the link from whoever is next
-  auto gradients = runner.run->trainer().gradients();
+  auto gradients = gradients_of(*runner.run);
   if (is_reference) {
     reference = std::move(gradients);
     return;
@@ -161,6 +162,13 @@ void comparison::attempt(entrant& runner, std::vector<float>& reference) {
   double const loss = runner.steps.back().result.loss;
   double const expected = entrants_.front().steps.back().result.loss;
   runner.identical = runner.identical && same_gradients && std::memcmp(&loss, &expected, sizeof loss) == 0;
+}
+
+/// The host device's memory can be read where it is, without the link.
+std::vector<float> comparison::gradients_of(train_run& run) const {
+  auto const& from = run.trainer().model().gradients();
+  auto const* const values = from.as<float>();
+  return {values, values + from.bytes() / sizeof(float)};
 }
 
 void comparison::show(std::string const& what) const {

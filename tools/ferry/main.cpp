@@ -3,6 +3,7 @@
 // interruption, 1 for everything else that fails.
 #include <fmt/core.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -58,6 +59,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace ferry::command;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error like a full disk
   try {
     return run(argc, argv);
   } catch (ferry::setting_error const& problem) {
