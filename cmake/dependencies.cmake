@@ -44,8 +44,8 @@ else()
   set(FERRY_USES_ONEDNN OFF)
 endif()
 
-if(FERRY_BUILD_TOOLS)
-  # CLI11: flags of the ferry command.
+if(FERRY_BUILD_TOOLS OR FERRY_BUILD_BENCH)
+  # CLI11: flags of the ferry command and of gpt_bench.
   find_package(CLI11 REQUIRED)
 endif()
 

@@ -15,6 +15,7 @@ namespace {
 // A tile of scores and one of their gradient stay in the second-level cache together.
 constexpr int tile_queries = 64;
 constexpr int tile_keys = 256;
+static_assert(tile_keys % tile_queries == 0, "every query of a tile sees at least one key of every tile it looks at");
 
 /// One head of one sequence, in the layout (B, T, 3, heads, d) of qkv and (B, T, heads, d) of the output.
 template <typename Float>

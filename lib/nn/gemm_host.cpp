@@ -1,5 +1,6 @@
 #include "nn/gemm_host.hpp"
 
+#include <fmt/format.h>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
@@ -16,27 +17,51 @@
 #include <cblas.h>
 // OpenBLAS only, hence weak: other libraries start no threads, or are told by their own variables.
 extern "C" [[gnu::weak]] void openblas_set_num_threads(int threads);
+extern "C" [[gnu::weak]] char* openblas_get_corename(void);
 #endif
 
 namespace ferry::nn {
 
 namespace {
 
-// Large enough that a call is worth its packing, small enough that a tile stays in the second-level cache and
-// that there are tiles for many threads.
+// Large enough that a call is worth its packing, small enough that a tile stays in the second-level cache.
 constexpr int tile_rows = 256;
 constexpr int tile_columns = 512;
+// Smaller where there would be too few for the threads to share.
+constexpr int least_tiles = 8;
+constexpr int least_side = 64;
 
 /// Rows this many floats apart fall into the same few cache sets, which halves the speed of the product.
 constexpr long bad_stride = 512;
 constexpr long stride_padding = 16;
 
-/// `length` in equal parts of at most `largest`.
+int parts_of(int length, int part) { return (length + part - 1) / part; }
+
+/// The length of equal parts of at most `largest`, up to rounding to whole vectors.
 int part_of(int length, int largest) {
-  int const parts = (length + largest - 1) / largest;
-  int const part = (length + parts - 1) / parts;
+  int const part = parts_of(length, parts_of(length, largest));
   return std::min(length, (part + 15) / 16 * 16);
 }
+
+/// How a product is cut up.
+struct tiling {
+  int rows, columns;  ///< of a tile
+  int down, across;   ///< tiles
+
+  tiling(int m, int n) {
+    int most_rows = tile_rows;
+    int most_columns = tile_columns;
+    for (;;) {
+      rows = part_of(m, most_rows);
+      columns = part_of(n, most_columns);
+      down = parts_of(m, rows);
+      across = parts_of(n, columns);
+      if (down * across >= least_tiles || (rows <= least_side && columns <= least_side)) return;
+      (rows > columns / 2 && rows > least_side ? most_rows : most_columns) =
+          (rows > columns / 2 && rows > least_side ? rows : columns) / 2;
+    }
+  }
+};
 
 /// A copy of an operand whose rows lie better. Only operands with `k` stored rows gain from it: the others are read
 /// along their rows.
@@ -74,17 +99,15 @@ void multiply_tile(gemm_call const& call, kernels::kernel_table const& kernels, 
 }  // namespace
 
 void parallel_gemm(gemm_call const& call, kernels::kernel_table const& kernels) {
-  int const part_m = part_of(call.m, tile_rows);
-  int const part_n = part_of(call.n, tile_columns);
-  int const down = (call.m + part_m - 1) / part_m;
-  int const across = (call.n + part_n - 1) / part_n;
+  tiling const cut(call.m, call.n);
   tbb::parallel_for(
-      tbb::blocked_range<int>(0, down * across, 1),
+      tbb::blocked_range<int>(0, cut.down * cut.across, 1),
       [&](tbb::blocked_range<int> const& tiles) {
         for (int tile = tiles.begin(); tile < tiles.end(); ++tile) {
-          int const row = tile / across * part_m;
-          int const column = tile % across * part_n;
-          multiply_tile(call, kernels, row, column, std::min(part_m, call.m - row), std::min(part_n, call.n - column));
+          int const row = tile / cut.across * cut.rows;
+          int const column = tile % cut.across * cut.columns;
+          multiply_tile(call, kernels, row, column, std::min(cut.rows, call.m - row),
+                        std::min(cut.columns, call.n - column));
         }
       },
       tbb::simple_partitioner{});
@@ -101,7 +124,10 @@ void sgemm(int m, int n, int k, tile_operand a, tile_operand b, float* out, long
   if (status != dnnl_success) throw error("oneDNN refused a matrix product");
 }
 
-char const* gemm_library() noexcept { return "oneDNN"; }
+std::string gemm_library() {
+  auto const* const version = dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+}
 
 #else
 
@@ -121,7 +147,18 @@ void sgemm(int m, int n, int k, tile_operand a, tile_operand b, float* out, long
               static_cast<int>(b.stride), accumulate ? 1.0F : 0.0F, out, static_cast<int>(out_stride));
 }
 
-char const* gemm_library() noexcept { return "CBLAS"; }
+std::string gemm_library() {
+  if (openblas_get_corename == nullptr) return "CBLAS";
+  std::string const core = openblas_get_corename();
+  std::string text = fmt::format("OpenBLAS for {}", core);
+#if defined(__x86_64__)
+  // Debian's takes CPUs that it does not know for the oldest, and is five times slower then. It reads the variable when
+  // it is loaded, which is before any of this runs.
+  bool const old = core == "Prescott" || core == "Core2" || core == "Nehalem" || core == "Sandybridge";
+  if (old && __builtin_cpu_supports("avx2")) text += "; set OPENBLAS_CORETYPE=Haswell, this CPU is newer";
+#endif
+  return text;
+}
 
 #endif
 

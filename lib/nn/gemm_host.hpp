@@ -4,6 +4,8 @@
 // tile is one single-threaded call of the BLAS that the build found, as a oneTBB task.
 #pragma once
 
+#include <string>
+
 #include "nn/kernels/kernel_table.hpp"
 #include "nn/ops.hpp"
 
@@ -23,7 +25,7 @@ void sgemm(int m, int n, int k, tile_operand a, tile_operand b, float* out, long
 /// The whole product, in parallel; call inside the arena that is to run it.
 void parallel_gemm(gemm_call const& call, kernels::kernel_table const& kernels);
 
-/// Which library multiplies: "oneDNN 2.6.3", or the CBLAS.
-[[nodiscard]] char const* gemm_library() noexcept;
+/// Which library multiplies, and what to change if it takes this CPU for a much older one.
+[[nodiscard]] std::string gemm_library();
 
 }  // namespace ferry::nn

@@ -7,13 +7,6 @@ namespace ferry::nn {
 
 namespace {
 
-/// Rows of logits that are held at once: not more bytes than a block's hidden layer takes, whatever the vocabulary.
-int rows_of_logits(gpt_shape const& shape, int rows) {
-  constexpr long least = 64;
-  long const as_hidden = 4L * shape.width * rows / shape.vocabulary;
-  return static_cast<int>(std::min<long>(rows, std::max(least, as_hidden / least * least)));
-}
-
 std::size_t sum_workspace_floats(gpt_shape const& shape, int batch) {
   return ops::workspace_floats(batch * shape.context, 4 * shape.width);
 }
@@ -24,6 +17,12 @@ gpt_shape const& checked(gpt_shape const& shape) {
 }
 
 }  // namespace
+
+int rows_of_logits(gpt_shape const& shape, int rows) noexcept {
+  constexpr long least = 64;
+  long const as_hidden = 4L * shape.width * rows / shape.vocabulary;
+  return static_cast<int>(std::min<long>(rows, std::max(least, as_hidden / least * least)));
+}
 
 gpt::gpt(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int batch)
     : device_(on),
@@ -151,6 +150,7 @@ block gpt::turn(route const& way, activation x, std::uint32_t micro_batches) {
   auto dx = way.on.scratch(item_floats(item::x, way.B), "d x");
   ops_->layernorm_backward(stream_, dx.as<float>(), d.lnf_weight, d.lnf_bias, dnormal.as<float>(), x.data(),
                            w.lnf_weight, workspace_.as<float>(), N, C, false, way.accumulate());
+  x.end();  // a parameter would live on until the caller's whole expression is done, backward included
   return dx;
 }
 

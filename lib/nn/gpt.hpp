@@ -23,6 +23,10 @@
 
 namespace ferry::nn {
 
+/// Rows of logits that are held at once, of `rows`: not more bytes than a block's hidden layer takes, whatever the
+/// vocabulary.
+[[nodiscard]] int rows_of_logits(gpt_shape const& shape, int rows) noexcept;
+
 class gpt {
  public:
   /// `with` must outlive the model. Parameters are undefined until they are set.

@@ -141,6 +141,15 @@ bool budget_is_enough(device& on, gpt& model, config const& settings, std::uint3
   }
 }
 
+/// Of all that a step asks for at once.
+std::size_t largest_block_bytes(gpt_shape const& shape, int batch) {
+  int const rows = batch * shape.context;
+  std::size_t largest = static_cast<std::size_t>(rows_of_logits(shape, rows)) * shape.vocabulary;
+  for (auto const& one : describe_items(shape, batch)) largest = std::max(largest, one.floats);
+  constexpr std::size_t unit = std::size_t{64} << 10;
+  return (largest * sizeof(float) + unit - 1) / unit * unit;
+}
+
 }  // namespace
 
 std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t micro_batches, config settings,
@@ -172,7 +181,11 @@ std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t mic
     std::size_t const middle = (low + high) / 2;
     (enough(middle) ? high : low) = middle;
   }
-  return high * unit;
+  auto const policy = settings.policy.kind;
+  if (policy != policy_kind::offload && policy != policy_kind::selective) return high * unit;
+  // Where blocks lie depends on when copies end or on how long recipes took, and a rehearsal sees one timing of many:
+  // room for one more of the largest makes up for what another timing scatters.
+  return high * unit + largest_block_bytes(shape, batch);
 }
 
 }  // namespace ferry::nn

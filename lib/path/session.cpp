@@ -102,7 +102,10 @@ void session_core::begin_step() {
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->start_clock();
   }
-  engine_.set_alert(true);
+  // Where nothing moved in the step before, nothing is likely to: the engine may sleep, and be woken if it is wrong.
+  std::uint64_t const transfers = engine_.counters(copy_direction::device_to_host).transfers +
+                                  engine_.counters(copy_direction::host_to_device).transfers;
+  engine_.set_alert(std::exchange(transfers_before_step_, transfers) != transfers);
 }
 
 void session_core::end_step() {
@@ -196,9 +199,10 @@ void session_core::wait_a_little() noexcept {
 
 void session_core::wait_while_ahead(double waited_us) noexcept {
   // The device has a segment's work in its queue, so waking late costs nothing, while waking often takes a core
-  // from it. Only transfers may want to be seen to.
-  if (transfers_under_way_ > 0) return wait_a_little();
-  nap(std::chrono::microseconds(static_cast<long>(std::clamp(waited_us / 8, 10.0, 500.0))));
+  // from it. Only what moves, or waits for room to move, wants to be seen to.
+  bool const moving = transfers_under_way_ > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
+  double const longest_us = moving ? 150 : 2000;
+  nap(std::chrono::microseconds(static_cast<long>(std::clamp(waited_us / 2, 20.0, longest_us))));
 }
 
 void session_core::take_measurements(bool wait) {

@@ -162,6 +162,7 @@ class session_core {
   std::vector<std::uint32_t> idle_slots_;
   std::vector<entry*> rebuilding_;  // recipes that wait for their inputs, outermost first
   std::vector<measurement> measurements_;
+  std::uint64_t transfers_before_step_ = 0;
   std::size_t forced_peak_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;       // blocks not saved
   std::size_t scratch_peak_bytes_ = 0;  // in this step

@@ -53,6 +53,8 @@ transfer_engine::~transfer_engine() {
 void transfer_engine::submit(transfer& submitted) {
   if (auto* order = device_.order()) order->hand_over(&submissions_);
   while (!submissions_.push(&submitted)) nap(std::chrono::microseconds(20));
+  submitted_.fetch_add(1);
+  wake_.ring();
 }
 
 std::size_t transfer_engine::chunks_ahead(copy_direction direction) const noexcept {
@@ -106,6 +108,7 @@ bool transfer_engine::accept_submissions() {
     if (auto* order = device_.order()) order->take_over(&submissions_);
     auto& lane = submitted->direction == copy_direction::device_to_host ? d2h_ : h2d_;
     lane.waiting.push_back(submitted);
+    ++accepted_;
     any = true;
   }
   return any;
@@ -301,23 +304,23 @@ bool transfer_engine::nothing_under_way() const noexcept {
 
 void transfer_engine::rest() {
   if (!alert_.load() && nothing_under_way()) {
-    // The alert is looked at first: whatever was submitted before it was switched off is then seen.
-    wake_.wait([this] { return alert_.load() || submissions_.read_available() != 0; });
+    wake_.wait([this] { return alert_.load() || submitted_.load() != accepted_; });
     return;
   }
   for (int i = 0; i < 100; ++i) {
     if (submissions_.read_available() != 0) return;
     relax_cpu();
   }
-  // Half a chunk's time keeps the lane fed. The longer nothing is under way, the less likely is something now, and
-  // each look takes a core from the computation.
+  // Half of what a lane has in hand keeps it fed, but an arrival should not go unnoticed for long. The longer nothing
+  // is under way, the less likely is something now. Each look takes a core from the computation.
+  constexpr double longest_busy_nap_us = 250;
   double nap_us = idle_nap_us_;
   idle_nap_us_ = std::min(2 * idle_nap_us_, longest_idle_nap_us);
   for (auto const* lane : {&d2h_, &h2d_}) {
+    if (lane->in_flight == 0) continue;
     double const rate = lane->counters.bytes_per_us.load(std::memory_order_relaxed);
-    if (lane->in_flight > 0) {
-      nap_us = std::min(nap_us, rate > 0 ? 0.5 * static_cast<double>(options_.chunk_bytes) / rate : 20.0);
-    }
+    double const in_hand = static_cast<double>(lane->in_flight * options_.chunk_bytes);
+    nap_us = std::min(nap_us, rate > 0 ? std::min(0.5 * in_hand / rate, longest_busy_nap_us) : 20.0);
   }
   nap(std::chrono::microseconds(static_cast<long>(std::max(nap_us, 10.0))));
 }

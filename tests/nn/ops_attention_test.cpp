@@ -2,7 +2,9 @@
 // of keys (256). Bounds are those of error_bounds.hpp; results are written over NaNs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "nn/error_bounds.hpp"

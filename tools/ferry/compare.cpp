@@ -1,6 +1,7 @@
 #include "compare.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ constexpr std::uint64_t learning_steps = 2;
 /// One policy in the comparison; the first is the reference, which has all the memory it wants.
 struct entrant {
   std::string name;
+  config settings;
+  bool is_policy = true;           ///< one that --policy has, not a placement of its own
   std::unique_ptr<train_run> run;  ///< gone once it has failed
   std::string failure;             ///< why it did not fit; empty if it did
   std::vector<step_record> steps;
@@ -61,6 +64,7 @@ class comparison {
 
  private:
   static constexpr std::size_t entrants_at_most = 5;
+  static constexpr std::size_t entrants_that_offload = 2;
 
   static std::unique_ptr<host_device> make_device_for(train_plan const& plan);
   void enter(std::string name, config settings, placement_function placement = {});
@@ -68,6 +72,9 @@ class comparison {
   [[nodiscard]] std::vector<float> gradients_of(train_run& run) const;
   void balance_link();
   void show(std::string const& what) const;
+  [[nodiscard]] std::string unfit_entrants() const;
+  [[nodiscard]] std::size_t smallest_budget_for_all() const;
+  [[nodiscard]] entrant const* fastest_policy() const;
 
   [[nodiscard]] std::vector<double> timed(entrant const& of, std::function<double(step_record const&)> what) const;
   [[nodiscard]] double mean(entrant const& of, std::function<double(step_record const&)> what) const;
@@ -83,17 +90,25 @@ class comparison {
 
 std::unique_ptr<host_device> comparison::make_device_for(train_plan const& plan) {
   constexpr std::size_t slack_bytes = std::size_t{4} << 20;
+  auto const& name = plan.settings.device;
+  if (name != "auto" && name != "host") {
+    throw setting_error(fmt::format("FERRY_DEVICE={}: --compare needs the host device; set FERRY_DEVICE=host", name));
+  }
   auto options = host_options(plan.settings);
-  std::size_t const state = plan.state_bytes() + slack_bytes;
-  options.device_bytes = entrants_at_most * (state + plan.budget_bytes) + plan.keep_all_bytes;
-  options.pinned_bytes = entrants_at_most * (plan.keep_all_bytes + 4 * nn::staging::default_bytes) + slack_bytes;
+  options.device_bytes =
+      entrants_at_most * plan.device_bytes_for(plan.budget_bytes) + plan.keep_all_bytes + slack_bytes;
+  options.pinned_bytes = entrants_at_most * plan.pinned_bytes() + slack_bytes;
+  std::size_t const leaves = plan.keep_all_bytes - std::min(plan.keep_all_bytes, plan.budget_bytes);
+  require_machine_memory(options.device_bytes + entrants_that_offload * leaves);
   return make_host_device(std::move(options));
 }
 
 void comparison::enter(std::string name, config settings, placement_function placement) {
   auto& entered = entrants_.emplace_back();
   entered.name = std::move(name);
-  entered.run = std::make_unique<train_run>(*device_, plan_, std::move(settings));
+  entered.settings = std::move(settings);
+  entered.is_policy = !placement;
+  entered.run = std::make_unique<train_run>(*device_, plan_, entered.settings);
   if (placement) entered.run->session().set_placement(std::move(placement));
 }
 
@@ -148,7 +163,7 @@ void comparison::attempt(entrant& runner, std::vector<float>& reference) {
     runner.steps.push_back(runner.run->step());
   } catch (out_of_memory const& problem) {
     if (is_reference) throw;
-    runner.failure = problem.what();
+    runner.failure = runner.is_policy ? no_room_message(problem, plan_, runner.settings) : problem.what();
     runner.run.reset();
     return;
   }
@@ -219,9 +234,9 @@ void comparison::print_table() const {
              plan_.settings.link_gbps.automatic
                  ? ": a block's saved bytes take 2.2x its forward, as a 7B-class block's on an A100 with PCIe 4"
                  : "");
-  fmt::print("{:<18} {:>10} {:>10} {:>8} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "policy", "device", "host", "time",
+  fmt::print("{:<18} {:>10} {:>10} {:>9} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "policy", "device", "host", "time",
              "recompute", "waiting", "tokens/s", "params/GiB", "final loss", "gradients");
-  fmt::print("{:<18} {:>10} {:>10} {:>8} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "", "peak", "peak", "of a step",
+  fmt::print("{:<18} {:>10} {:>10} {:>9} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "", "peak", "peak", "of a step",
              "FLOPs", "a step", "", "", "", "identical");
   for (auto const& one : entrants_) {
     if (!one.run) {
@@ -229,13 +244,26 @@ void comparison::print_table() const {
       continue;
     }
     auto const& last = one.steps.back();
-    fmt::print("{:<18} {:>10} {:>10} {:>7.2f}x {:>9.1f}% {:>7.1f} ms {:>9.0f} {:>9.2f} M {:>10.4f}  {}\n", one.name,
+    fmt::print("{:<18} {:>10} {:>10} {:>8.2f}x {:>9.1f}% {:>7.1f} ms {:>9.0f} {:>9.2f} M {:>10.4f}  {}\n", one.name,
                format_bytes(last.peak_device_bytes), format_bytes(last.peak_pinned_bytes), relative_time(one),
                100 * recompute_share(one), mean(one, [](step_record const& r) { return r.waiting_us; }) / 1000,
                median(timed(one, [](step_record const& r) { return r.tokens_per_second; })),
                parameters_per_gib(one) * 1e-6, last.result.loss, one.identical ? "yes" : "NO");
   }
-  fmt::print("\nTry next: ferry train --policy offload --budget {}KiB\n", plan_.budget_bytes >> 10);
+  if (auto const* const fastest = fastest_policy()) {
+    fmt::print("\nTry next: --policy {} --budget {}KiB in place of --compare\n", fastest->name,
+               (plan_.budget_bytes + 1023) >> 10);
+  }
+}
+
+/// Null if none fits.
+entrant const* comparison::fastest_policy() const {
+  entrant const* best = nullptr;
+  for (auto const& one : std::span(entrants_).subspan(1)) {
+    if (!one.run || !one.is_policy) continue;
+    if (best == nullptr || relative_time(one) < relative_time(*best)) best = &one;
+  }
+  return best;
 }
 
 void comparison::write_json_file() const {
@@ -266,10 +294,33 @@ void comparison::write_json_file() const {
                                      {"policies", std::move(rows)}});
 }
 
-exit_code comparison::verdict() const {
+/// Those of which it is not expected.
+std::string comparison::unfit_entrants() const {
+  std::vector<std::string> names;
   for (auto const& one : entrants_) {
-    bool const may_fail = one.name == "keep";
-    if (!one.run && !may_fail) throw failed(fmt::format("{} did not fit the budget", one.name));
+    if (!one.run && one.settings.policy.kind != policy_kind::keep) names.push_back(one.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::size_t comparison::smallest_budget_for_all() const {
+  std::size_t most = 0;
+  for (auto const& one : entrants_) {
+    if (!one.is_policy || one.settings.policy.kind == policy_kind::keep) continue;
+    most = std::max(most, smallest_budget(plan_, one.settings));
+  }
+  return most;
+}
+
+exit_code comparison::verdict() const {
+  if (auto const names = unfit_entrants(); !names.empty()) {
+    std::size_t const enough = smallest_budget_for_all();
+    throw failed(fmt::format("{} did not fit the budget of {}; {}", names, format_bytes(plan_.budget_bytes),
+                             enough > plan_.budget_bytes
+                                 ? fmt::format("the smallest that works is --budget {}KiB", enough >> 10)
+                                 : "raise --budget"));
+  }
+  for (auto const& one : entrants_) {
     if (!one.identical) throw failed(fmt::format("the gradients of {} differ from the reference's", one.name));
   }
   for (auto const& violation : device_->order_violations()) throw failed("stream order: " + violation);
@@ -279,10 +330,15 @@ exit_code comparison::verdict() const {
 }  // namespace
 
 exit_code compare_policies(train_plan const& plan) {
+  if (is_set("FERRY_POLICY"))
+    fmt::print(stderr, "ferry: FERRY_POLICY has no effect here: --compare tries every policy\n");
   comparison all(plan);
   all.enter_all();
   all.run();
-  if (interrupted()) return was_interrupted;
+  if (interrupted()) {
+    fmt::print("interrupted\n");
+    return was_interrupted;
+  }
   all.print_table();
   all.write_json_file();
   return all.verdict();

@@ -10,6 +10,7 @@
 
 #include "commands.hpp"
 #include "ferry/config.hpp"
+#include "nn/gemm_host.hpp"
 
 namespace ferry::command {
 
@@ -37,6 +38,7 @@ void print(host_device_options const& host, bool measured) {
   fmt::print("  device memory    {}\n", format_bytes(host.device_bytes));
   fmt::print("  pinned memory    {}\n", format_bytes(host.pinned_bytes));
   fmt::print("  compute threads  {}\n", threads_of(host));
+  fmt::print("  matrix products  {}\n", nn::gemm_library());
   char const* const note = measured ? " (balanced with this machine's compute)" : "";
   fmt::print("  device to host   {}{}\n", words_of(host.device_to_host), note);
   fmt::print("  host to device   {}{}\n", words_of(host.host_to_device), note);
@@ -55,6 +57,7 @@ nlohmann::ordered_json json_of(host_device_options const& host) {
                               {"device_bytes", host.device_bytes},
                               {"pinned_bytes", host.pinned_bytes},
                               {"compute_threads", threads_of(host)},
+                              {"matrix_products", nn::gemm_library()},
                               {"device_to_host", json_of(host.device_to_host)},
                               {"host_to_device", json_of(host.host_to_device)}};
   auto all = nlohmann::ordered_json::array({std::move(here)});

@@ -16,6 +16,7 @@
 #include "interrupt.hpp"
 #include "nn/checkpoint.hpp"
 #include "nn/sample.hpp"
+#include "printable.hpp"
 #include "train_options.hpp"
 #include "train_progress.hpp"
 #include "train_run.hpp"
@@ -32,8 +33,9 @@ void print_setting(train_plan const& plan, nn::parameter_layout const& layout) {
   fmt::print("{} tokens to train on, {} to validate; {} x {} tokens a step\n", plan.data.size(nn::split::training),
              plan.data.size(nn::split::validation), plan.flags.training.accumulate,
              static_cast<long>(plan.batch) * shape.context);
-  fmt::print("budget {} for activations (keeping all needs {}), {} for weights, gradients and moments\n",
-             format_bytes(plan.budget_bytes), format_bytes(plan.keep_all_bytes), format_bytes(plan.state_bytes()));
+  fmt::print("policy {}; budget {} for activations (keeping all needs {}), {} for weights, gradients and moments\n",
+             policy_name(plan.settings), format_bytes(plan.budget_bytes), format_bytes(plan.keep_all_bytes),
+             format_bytes(plan.state_bytes()));
   std::fflush(stdout);
 }
 
@@ -96,6 +98,7 @@ nlohmann::ordered_json summary_of(train_run& run, train_plan const& plan, std::v
       {"attention", to_string(shape.attention)},
       {"batch", plan.batch},
       {"accumulate", plan.flags.training.accumulate},
+      {"policy", policy_name(plan.settings)},
       {"parameters", run.trainer().model().layout().trained()},
       {"budget_bytes", plan.budget_bytes},
       {"keep_all_bytes", plan.keep_all_bytes},
@@ -138,30 +141,41 @@ std::vector<step_record> train(train_run& run, train_plan const& plan, train_pro
   return records;
 }
 
+/// A step that finds no room leaves the weights as they were: hours of training are not lost to it.
+std::vector<step_record> train_or_save(train_run& run, train_plan const& plan, train_progress& progress) {
+  std::uint64_t const first = run.trainer().steps_done();
+  try {
+    return train(run, plan, progress);
+  } catch (out_of_memory const&) {
+    std::uint64_t const done = run.trainer().steps_done();
+    if (done > first && !plan.flags.save_file.empty()) {
+      save(run.trainer(), plan);
+      progress.note(fmt::format("step {} found no room; {} saved to {}, go on with --resume", done + 1,
+                                done == 1 ? "the one before is" : "those before are", plan.flags.save_file));
+    }
+    throw;
+  }
+}
+
 void print_sample(train_run& run, train_plan const& plan) {
   auto const& flags = plan.flags;
   bool const text = flags.tokens.empty();
-  std::vector<std::int32_t> prompt{0};
-  if (text && !flags.prompt.empty()) {
-    prompt.clear();
-    for (char const letter : flags.prompt) prompt.push_back(static_cast<unsigned char>(letter));
-  }
+  std::string shown = text ? flags.prompt.value_or("\n") : "";
+  std::vector<std::int32_t> prompt;
+  for (char const letter : shown) prompt.push_back(static_cast<unsigned char>(letter));
+  if (prompt.empty()) prompt.push_back(0);
   auto const said = nn::sample(run.trainer().model(), run.session(), prompt,
                                {static_cast<std::size_t>(flags.sample), flags.temperature, flags.training.seed},
                                [] { return interrupted(); });
-  fmt::print("a sample:\n");
-  if (!text) {
-    for (auto const token : said) fmt::print("{} ", token);
-  } else {
-    std::string shown = flags.prompt;
-    // Control characters could do anything to a terminal.
-    for (auto const token : said) {
-      bool const plain = token == '\n' || (token >= ' ' && token < 256 && token != 127);
-      shown += plain ? static_cast<char>(token) : '?';
+  for (auto const token : said) {
+    constexpr int letters = 256;
+    if (!text) {
+      shown += fmt::format("{} ", token);
+    } else {
+      shown += token < letters ? static_cast<char>(token) : '?';
     }
-    fmt::print("{}", shown);
   }
-  fmt::print("\n");
+  fmt::print("a sample:\n{}\n", printable(shown));
 }
 
 void print_summary(train_run& run, std::vector<step_record> const& records) {
@@ -179,11 +193,11 @@ exit_code carry_out(train_plan const& plan) {
   start_from_files(run.trainer(), plan);
   print_setting(plan, run.trainer().model().layout());
   if (run.trainer().steps_done() >= plan.flags.training.steps) {
-    throw failed(fmt::format("{} steps are done already; raise --steps={} to go on", run.trainer().steps_done(),
-                             plan.flags.training.steps));
+    throw failed(fmt::format("'{}': {} steps are done already; raise --steps={} to go on", plan.state_file(),
+                             run.trainer().steps_done(), plan.flags.training.steps));
   }
   train_progress progress(plan, run.trainer().steps_done() + 1);
-  auto const records = train(run, plan, progress);
+  auto const records = train_or_save(run, plan, progress);
   progress.finish();
   save(run.trainer(), plan);
   if (!plan.flags.gradients_file.empty() && !records.empty()) {
@@ -199,7 +213,7 @@ exit_code carry_out(train_plan const& plan) {
     return was_interrupted;
   }
   if (plan.flags.sample > 0) print_sample(run, plan);
-  return success;
+  return interrupted() ? was_interrupted : success;
 }
 
 exit_code run_train(train_flags const& typed) {
@@ -208,7 +222,7 @@ exit_code run_train(train_flags const& typed) {
   if (plan.flags.compare) return compare_policies(plan);
   try {
     return carry_out(plan);
-  } catch (out_of_memory const& problem) {
+  } catch (out_of_device_memory const& problem) {
     throw failed(no_room_message(problem, plan, plan.settings));
   }
 }

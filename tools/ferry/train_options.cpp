@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <map>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "ferry/error.hpp"
 #include "nn/atomic_file.hpp"
 #include "nn/checkpoint.hpp"
+#include "nn/file_error.hpp"
 #include "nn/items.hpp"
 
 namespace ferry::command {
@@ -27,17 +30,51 @@ std::string preset_names() {
   return names;
 }
 
-nn::preset const& preset_called(std::string const& name) {
+nn::preset const& chosen_preset(train_flags const& flags) {
+  std::string const name = flags.preset.value_or("small");
   for (auto const& one : nn::presets()) {
     if (one.name == name) return one;
   }
   throw setting_error(fmt::format("--preset='{}': give one of {}", name, preset_names()));
 }
 
-bool is_set(char const* variable) { return std::getenv(variable) != nullptr; }
+/// Flags that each make sense, but not together.
+void require_no_contradiction(train_flags const& flags) {
+  auto const refuse = [](bool when, char const* why) {
+    if (when) throw setting_error(why);
+  };
+  bool const saves = !flags.save_file.empty();
+  bool const has_tokens = !flags.tokens.empty();
+  refuse(flags.resume && !saves, "--resume needs --save FILE: it goes on from FILE.state");
+  refuse(flags.resume && !flags.init_file.empty(), "--resume and --init both say where to start: give one of them");
+  refuse(flags.save_every > 0 && !saves, "--save-every needs --save FILE: it says where");
+  refuse(has_tokens && flags.data_file.empty(), "--tokens needs --data: the shipped text is no token file");
+  refuse(has_tokens && flags.prompt, "--prompt is text, which --tokens are not: leave out --prompt");
+  if (!flags.compare) return;
+  refuse(flags.policy.has_value(), "--compare tries every policy: leave out --policy, or --compare");
+  refuse(saves || !flags.gradients_file.empty(),
+         "--compare saves no model: leave out --save and --save-grads, or --compare");
+  refuse(!flags.init_file.empty(), "--compare starts from the initial weights: leave out --init, or --compare");
+}
 
-nn::gpt_shape choose_shape(train_flags const& flags) {
-  auto shape = flags.init_file.empty() ? preset_called(flags.preset).shape : nn::shape_of_model(flags.init_file);
+/// No file is written over another that this run writes, or reads as data. A model may be trained in its place.
+void require_different_files(train_flags const& flags) {
+  std::vector<std::pair<char const*, std::string>> named{
+      {"--data", flags.data_file}, {"--save", flags.save_file}, {"--save-grads", flags.gradients_file}};
+  if (!flags.save_file.empty()) named.emplace_back("the .state of --save", flags.save_file + ".state");
+  named.emplace_back("--json", flags.json_file);
+  std::map<std::filesystem::path, char const*> seen;
+  for (auto const& [flag, file] : named) {
+    if (file.empty()) continue;
+    std::error_code unknown;  // a path that leads nowhere is the business of whoever opens it
+    auto const [other, is_new] = seen.emplace(std::filesystem::weakly_canonical(file, unknown), flag);
+    if (!is_new && !unknown) {
+      throw setting_error(fmt::format("{} and {} are the same file '{}': give another", other->second, flag, file));
+    }
+  }
+}
+
+nn::gpt_shape with_flags(nn::gpt_shape shape, train_flags const& flags) {
   auto const set = [](std::optional<int> const& given, int& to) {
     if (given) to = *given;
   };
@@ -49,59 +86,122 @@ nn::gpt_shape choose_shape(train_flags const& flags) {
   if (flags.untied) shape.tied = false;
   if (flags.attention == "explicit") shape.attention = nn::attention_form::whole;
   if (flags.attention == "tiled") shape.attention = nn::attention_form::tiled;
+  return shape;
+}
+
+nn::gpt_shape choose_shape(train_flags const& flags) {
+  auto shape = with_flags(chosen_preset(flags).shape, flags);
+  if (!flags.init_file.empty()) {
+    auto const stored = with_flags(nn::shape_of_model(flags.init_file), flags);
+    shape.tied = stored.tied;  // which no preset decides
+    if (flags.preset && shape != stored) {
+      throw setting_error(fmt::format("--preset={} has another shape than --init='{}': leave out --preset",
+                                      *flags.preset, flags.init_file));
+    }
+    shape = stored;
+  }
   nn::require_valid(shape);
   return shape;
 }
 
 nn::token_data load_data(train_flags const& flags, nn::gpt_shape const& shape) {
-  if (flags.data_file.empty()) {
-    if (!flags.tokens.empty()) throw setting_error("--tokens needs --data: the shipped text is no token file");
-    return nn::token_data::shipped();
-  }
+  if (flags.data_file.empty()) return nn::token_data::shipped();
   if (flags.tokens.empty()) return nn::token_data::from_text(flags.data_file);
   auto const width = flags.tokens == "uint16" ? nn::token_width::u16 : nn::token_width::u32;
   return nn::token_data::from_tokens(flags.data_file, width, static_cast<std::size_t>(shape.vocabulary));
+}
+
+/// A setting by its flag, which goes before its variable and is what an error has to name.
+void set_by_flag(config& settings, std::string_view variable, std::string const& flag,
+                 std::optional<std::string> const& value) {
+  if (!value) return;
+  try {
+    settings.set(variable, *value);
+  } catch (setting_error const& problem) {
+    std::string_view text = problem.what();
+    if (text.starts_with(variable)) text.remove_prefix(variable.size());
+    throw setting_error(flag + std::string(text));
+  }
+}
+
+std::size_t asked_budget(train_plan const& plan) {
+  auto const& settings = plan.settings;
+  if (plan.flags.budget) return settings.budget.of(plan.keep_all_bytes);
+  if (is_set("FERRY_BUDGET")) {
+    return settings.budget.of(is_set("FERRY_DEVICE_BYTES") ? settings.device_bytes : plan.keep_all_bytes);
+  }
+  constexpr double share_to_compare = 0.2;
+  return byte_amount::share(plan.flags.compare ? share_to_compare : 1.0).of(plan.keep_all_bytes);
+}
+
+/// What of the budget fits a device whose size is given.
+std::size_t fitting_budget(train_plan const& plan, std::size_t asked) {
+  auto const& settings = plan.settings;
+  std::size_t const state = plan.device_bytes_for(0);
+  if (state >= settings.device_bytes) {
+    throw setting_error(
+        fmt::format("FERRY_DEVICE_BYTES={}: weights, gradients and AdamW's moments alone take {}; "
+                    "raise it, or choose a smaller --preset, --layers or --width",
+                    settings.device_bytes, format_bytes(state)));
+  }
+  std::size_t const room = settings.device_bytes - state;
+  bool const in_bytes = plan.flags.budget || (is_set("FERRY_BUDGET") && settings.budget.fraction == 0);
+  if (in_bytes && asked > room) {
+    throw setting_error(
+        fmt::format("{}={}: FERRY_DEVICE_BYTES={} leaves {} beside weights, gradients and moments; "
+                    "lower the one or raise the other",
+                    plan.flags.budget ? "--budget" : "FERRY_BUDGET", format_bytes(asked), settings.device_bytes,
+                    format_bytes(room)));
+  }
+  return std::min(asked, room);
+}
+
+/// What a trainer's and a model's staging take of pinned memory.
+std::size_t staging_bytes(nn::gpt_shape const& shape, int batch) {
+  std::size_t const tokens = 2 * sizeof(std::int32_t) * static_cast<std::size_t>(batch) * shape.context;
+  return nn::staging::default_bytes + std::max(tokens, shape.vocabulary * sizeof(float)) + slack_bytes;
+}
+
+void settle_pinned_memory(train_plan& plan) {
+  auto& settings = plan.settings;
+  if (!is_set("FERRY_PINNED_BYTES")) settings.pinned_bytes = plan.pinned_bytes();
+  std::size_t const staging = staging_bytes(plan.shape, plan.batch);
+  if (settings.pinned_bytes <= staging) {
+    throw setting_error(fmt::format("FERRY_PINNED_BYTES={}: copies to and from the device alone take {}; raise it",
+                                    settings.pinned_bytes, format_bytes(staging)));
+  }
+  std::size_t const room = settings.pinned_bytes - staging;
+  auto& budget = settings.host_budget;
+  if (!is_set("FERRY_HOST_BUDGET")) budget = byte_amount::share(1.0);
+  if (budget.fraction > 0) budget = byte_amount::exactly(std::min(budget.of(settings.pinned_bytes), room));
+  // More than a step has cannot be used; more than a given device can pin is an error, which the session reports.
+  if (!is_set("FERRY_PINNED_BYTES")) budget.bytes = std::min(budget.bytes, plan.keep_all_bytes);
 }
 
 /// Budgets in bytes, and a host device that is as large as model and budget need, unless the environment says how
 /// large it is.
 void settle_memory(train_plan& plan) {
   auto& settings = plan.settings;
-  bool const budget_is_given = !plan.flags.budget.empty() || is_set("FERRY_BUDGET");
-  std::size_t const state = plan.state_bytes() + slack_bytes;
-  if (is_set("FERRY_DEVICE_BYTES")) {
-    if (state >= settings.device_bytes) {
-      throw setting_error(
-          fmt::format("FERRY_DEVICE_BYTES={}: weights, gradients and AdamW's moments alone take {}; "
-                      "raise it, or choose a smaller --preset, --layers or --width",
-                      settings.device_bytes, format_bytes(state)));
-    }
-    plan.budget_bytes = std::min(settings.budget.of(settings.device_bytes), settings.device_bytes - state);
-  } else {
-    byte_amount const whole = byte_amount::share(1.0);
-    plan.budget_bytes = (budget_is_given ? settings.budget : whole).of(plan.keep_all_bytes);
-    settings.device_bytes = state + plan.budget_bytes;
-  }
+  bool const device_is_given = is_set("FERRY_DEVICE_BYTES");
+  plan.budget_bytes = asked_budget(plan);
+  if (device_is_given) plan.budget_bytes = fitting_budget(plan, plan.budget_bytes);
   if (plan.budget_bytes == 0) throw setting_error("--budget=0: give the device bytes for activations, above zero");
-  if (!is_set("FERRY_PINNED_BYTES")) {
-    settings.pinned_bytes = plan.keep_all_bytes + 4 * nn::staging::default_bytes + slack_bytes;
-  }
-  if (!is_set("FERRY_HOST_BUDGET"))
-    settings.host_budget = byte_amount::exactly(std::min(plan.keep_all_bytes, settings.pinned_bytes / 2));
+  if (!device_is_given) settings.device_bytes = plan.device_bytes_for(plan.budget_bytes);
   settings.budget = byte_amount::exactly(plan.budget_bytes);
-  auto const machine =
-      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  // Asked here, because a machine that hands out memory it does not have ends the program without a word.
-  if (settings.device_bytes > machine) {
-    throw setting_error(
-        fmt::format("{} of device memory are needed, this machine has {}; lower --budget, --batch, --layers or --width",
-                    format_bytes(settings.device_bytes), format_bytes(machine)));
-  }
+  settle_pinned_memory(plan);
+  bool const offloads = settings.policy.kind == policy_kind::offload;
+  std::size_t const activations = offloads ? std::max(plan.budget_bytes, plan.keep_all_bytes) : plan.budget_bytes;
+  // To begin and to save, the weights and moments are in ordinary memory a second time.
+  require_machine_memory(plan.device_bytes_for(std::max(activations, activations + plan.state_bytes())));
 }
 
 /// So that a long run fails at its start, not at its end.
-void require_writable_files(train_plan const& plan) {
+void require_usable_files(train_plan const& plan) {
   auto const& flags = plan.flags;
+  std::error_code unknown;
+  if (flags.resume && !std::filesystem::exists(plan.state_file(), unknown)) {
+    throw nn::file_error(plan.state_file(), "is not there to resume from", "check --save, or leave out --resume");
+  }
   for (auto const& file : {flags.save_file, flags.gradients_file, flags.json_file}) {
     if (!file.empty()) nn::require_writable(file);
   }
@@ -110,95 +210,31 @@ void require_writable_files(train_plan const& plan) {
 
 }  // namespace
 
-void add_train_flags(CLI::App& command, train_flags& into) {
-  auto const file = [&](char const* flag, std::string& to, char const* meaning, char const* group) {
-    command.add_option(flag, to, meaning)->type_name("FILE")->group(group);
-  };
-  auto const number = [&](char const* flag, auto& to, char const* meaning, char const* group) {
-    return command.add_option(flag, to, meaning)->type_name("N")->group(group);
-  };
-  constexpr char const* data = "Data";
-  file("--data", into.data_file, "Train on this file: any text, byte by byte [a shipped text]", data);
-  command.add_option("--tokens", into.tokens, "The file holds tokens of this type, each below --vocab")
-      ->check(CLI::IsMember({"uint16", "uint32"}))
-      ->group(data);
+bool is_set(char const* variable) { return std::getenv(variable) != nullptr; }
 
-  constexpr char const* model = "Model";
-  command.add_option("--preset", into.preset, "tiny, small, medium or gpt2")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->group(model);
-  number("--layers", into.layers, "Blocks", model);
-  number("--width", into.width, "Features", model);
-  number("--heads", into.heads, "Attention heads", model);
-  number("--context", into.context, "Tokens in a sequence", model);
-  number("--vocab", into.vocabulary, "Words; 256 for text", model);
-  command.add_flag("--untied", into.untied, "The head has a weight of its own")->group(model);
-  command.add_option("--attention", into.attention, "explicit keeps probabilities, tiled rebuilds them [tiled]")
-      ->check(CLI::IsMember({"explicit", "tiled"}))
-      ->group(model);
-
-  constexpr char const* memory = "Memory";
-  command.add_option("--policy", into.policy, "As FERRY_POLICY: keep, recompute, offload, selective, every=N, sqrt")
-      ->type_name("POLICY")
-      ->group(memory);
-  command
-      .add_option("--budget", into.budget,
-                  "Device bytes for activations (64MiB), or a share of what keeping all needs (20%)")
-      ->type_name("BYTES")
-      ->group(memory);
-  command
-      .add_flag("--compare", into.compare,
-                "Train under --budget with each policy in turns, and print one table (budget: 20% if not given)")
-      ->group(memory);
-
-  constexpr char const* training = "Training";
-  number("--steps", into.training.steps, "Steps in all", training)->capture_default_str();
-  number("--batch", into.batch, "Sequences in a micro-batch [the preset's]", training);
-  number("--accumulate", into.training.accumulate, "Micro-batches per step", training)
-      ->check(CLI::Range(1U, 100'000U))
-      ->capture_default_str();
-  auto const real = [&](char const* flag, float& to, char const* meaning) {
-    command.add_option(flag, to, meaning)
-        ->type_name("X")
-        ->check(CLI::Range(0.0F, 1e6F))
-        ->group(training)
-        ->capture_default_str();
-  };
-  real("--lr", into.training.learning_rate, "Learning rate, at its highest");
-  number("--warmup", into.training.warmup, "Steps until then; a cosine follows", training)->capture_default_str();
-  real("--clip", into.training.clip, "Limit of the gradients' norm; 0: none");
-  real("--weight-decay", into.training.weight_decay, "Of matrices");
-  number("--seed", into.training.seed, "Of the initial weights, the batches and the sample", training)
-      ->capture_default_str();
-
-  constexpr char const* files = "Files";
-  file("--init", into.init_file, "Start from this model (safetensors, as GPT2LMHeadModel.save_pretrained writes it)",
-       files);
-  file("--save", into.save_file, "Save the model here at the end and at Ctrl-C, and FILE.state to go on from", files);
-  number("--save-every", into.save_every, "Save every N steps too", files);
-  command.add_flag("--resume", into.resume, "Go on from FILE.state of --save FILE")->group(files);
-  file("--save-grads", into.gradients_file, "Save the last step's gradients here", files);
-  file("--json", into.json_file, "Write every step and a summary here, as JSON", files);
-
-  constexpr char const* output = "Output";
-  number("--validate-every", into.validate_every, "Steps between validation losses; 0: none", output)
-      ->capture_default_str();
-  number("--validation-batches", into.validation_batches, "Batches of a validation", output)
-      ->check(CLI::Range(1U, 1'000'000U))
-      ->capture_default_str();
-  number("--sample", into.sample, "Tokens to generate at the end; 0: none", output)
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--temperature", into.temperature, "Of the sample; 0 takes the likeliest token")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 100.0))
-      ->group(output)
-      ->capture_default_str();
-  command.add_option("--prompt", into.prompt, "What the sample begins with; text data only")
-      ->type_name("TEXT")
-      ->group(output);
+std::string policy_name(config const& settings) {
+  for (auto const& one : describe_settings(settings)) {
+    if (one.variable == "FERRY_POLICY") return one.value;
+  }
+  return {};
 }
+
+void require_machine_memory(std::size_t bytes) {
+  auto const machine =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes <= machine) return;
+  throw setting_error(
+      fmt::format("{} of memory are needed, this machine has {}; lower --budget, --batch, --layers or --width",
+                  format_bytes(bytes), format_bytes(machine)));
+}
+
+std::size_t train_plan::device_bytes_for(std::size_t budget) const {
+  std::size_t const state = state_bytes() + slack_bytes;
+  // A budget near the largest of all numbers must not wrap around to a small device.
+  return state + std::min(budget, std::numeric_limits<std::size_t>::max() - state);
+}
+
+std::size_t train_plan::pinned_bytes() const { return keep_all_bytes + staging_bytes(shape, batch); }
 
 std::size_t bytes_to_keep_all(nn::gpt_shape const& shape, int batch) {
   std::size_t floats_of_block = 0;
@@ -207,40 +243,36 @@ std::size_t bytes_to_keep_all(nn::gpt_shape const& shape, int batch) {
     floats_of_block += one.floats;
     largest = std::max(largest, one.floats);
   }
-  std::size_t const residual = static_cast<std::size_t>(batch) * shape.context * shape.width;
+  int const rows = batch * shape.context;
+  largest = std::max(largest, static_cast<std::size_t>(nn::rows_of_logits(shape, rows)) * shape.vocabulary);
+  std::size_t const residual = static_cast<std::size_t>(rows) * shape.width;
   // Beside the items: what the turn and the last block's backward work with, and some for rounding.
   std::size_t const floats = floats_of_block * shape.layers + largest + 8 * residual;
   return (floats * sizeof(float) + (std::size_t{256} << 10)) / 4096 * 4096;
 }
 
 train_plan make_train_plan(train_flags flags) {
+  require_no_contradiction(flags);
+  require_different_files(flags);
   auto const shape = choose_shape(flags);
   auto data = load_data(flags, shape);
-  train_plan plan{std::move(flags), shape, 0, std::move(data), config::from_env(), false, 0, 0};
+  train_plan plan{std::move(flags), shape, 0, std::move(data), config::from_env(), 0, 0};
   auto const& chosen = plan.flags;
   if (plan.data.vocabulary() > static_cast<std::size_t>(shape.vocabulary)) {
     throw setting_error(fmt::format("--vocab={}: text has {} kinds of bytes; give --vocab={} or more", shape.vocabulary,
                                     plan.data.vocabulary(), plan.data.vocabulary()));
   }
   plan.data.require_context(static_cast<std::size_t>(shape.context));
-  plan.batch = chosen.batch.value_or(preset_called(chosen.preset).batch);
+  plan.batch = chosen.batch.value_or(chosen_preset(chosen).batch);
   if (plan.batch < 1 || static_cast<long>(plan.batch) * shape.context > (1L << 24)) {
     throw setting_error(fmt::format("--batch={}: give 1 or more, and at most {} with --context={}", plan.batch,
                                     (1L << 24) / shape.context, shape.context));
   }
-  if (chosen.resume && chosen.save_file.empty()) {
-    throw setting_error("--resume needs --save FILE: it goes on from FILE.state");
-  }
-  if (chosen.resume && !chosen.init_file.empty()) {
-    throw setting_error("--resume and --init both say where to start: give one of them");
-  }
-  auto& settings = plan.settings;
-  if (!chosen.policy.empty()) settings.set("FERRY_POLICY", chosen.policy);
-  if (!chosen.budget.empty()) settings.set("FERRY_BUDGET", chosen.budget);
-  plan.policy_is_given = !chosen.policy.empty() || is_set("FERRY_POLICY");
+  set_by_flag(plan.settings, "FERRY_POLICY", "--policy", chosen.policy);
+  set_by_flag(plan.settings, "FERRY_BUDGET", "--budget", chosen.budget);
   plan.keep_all_bytes = bytes_to_keep_all(shape, plan.batch);
   settle_memory(plan);
-  require_writable_files(plan);
+  require_usable_files(plan);
   return plan;
 }
 

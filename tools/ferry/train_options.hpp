@@ -18,12 +18,11 @@ namespace ferry::command {
 struct train_flags {
   std::string data_file;
   std::string tokens;  ///< "uint16", "uint32" or nothing for text
-  std::string preset = "small";
+  std::optional<std::string> preset;
   std::optional<int> layers, width, heads, context, vocabulary, batch;
   bool untied = false;
   std::string attention;
-  std::string policy;
-  std::string budget;
+  std::optional<std::string> policy, budget;
   std::string init_file, save_file, gradients_file, json_file;
   bool resume = false;
   bool compare = false;
@@ -32,7 +31,7 @@ struct train_flags {
   std::uint64_t validation_batches = 4;
   int sample = 200;
   double temperature = 0.8;
-  std::string prompt = "\n";
+  std::optional<std::string> prompt;
   nn::training_options training;
 };
 
@@ -45,18 +44,29 @@ struct train_plan {
   nn::gpt_shape shape;
   int batch = 0;
   nn::token_data data;
-  config settings;               ///< of the device and the session; budgets in bytes
-  bool policy_is_given = false;  ///< by flag or environment
+  config settings;  ///< of the device and the session; budgets in bytes
   std::size_t budget_bytes = 0;
   std::size_t keep_all_bytes = 0;  ///< what a step holds at its fullest if nothing leaves, about
 
   [[nodiscard]] std::size_t state_bytes() const { return nn::trainer::bytes_beside_budget(shape, batch); }
+  /// Of a device that has room for the state and that budget.
+  [[nodiscard]] std::size_t device_bytes_for(std::size_t budget) const;
+  /// Of a device that a trainer copies through, and to which all of a step may be offloaded.
+  [[nodiscard]] std::size_t pinned_bytes() const;
   /// Where training goes on from.
   [[nodiscard]] std::string state_file() const { return flags.save_file + ".state"; }
 };
 
 /// Throws: `setting_error`, `invalid_argument`, `nn::file_error`: one line that names the flag or file and the fix.
 [[nodiscard]] train_plan make_train_plan(train_flags flags);
+
+/// Throws: `setting_error` if this machine has less: asked first, because one that hands out memory it does not have
+/// ends the program without a word.
+void require_machine_memory(std::size_t bytes);
+
+[[nodiscard]] bool is_set(char const* variable);
+/// As --policy takes it.
+[[nodiscard]] std::string policy_name(config const& settings);
 
 /// Device bytes of a step that keeps everything: about, and never too few. Micro-batches go through one after the
 /// other, so that their number does not matter.

@@ -1,20 +1,46 @@
 #include "train_progress.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace ferry::command {
 
 namespace {
 
+constexpr std::size_t narrow = 110;  // columns, below which words are short
+
 std::size_t terminal_width() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/// The most telling first: where there is little room, the last ones are left out.
+std::vector<std::string> words_of(step_record const& record, train_plan const& plan, bool is_short) {
+  std::uint64_t const steps = plan.flags.training.steps;
+  auto const used = format_bytes(record.peak_device_bytes);
+  auto const budget = format_bytes(plan.budget_bytes);
+  std::vector<std::string> words;
+  if (is_short) {
+    words = {fmt::format("{}/{}", record.step, steps), fmt::format("loss {:.3f}", record.result.loss),
+             fmt::format("{:.0f} tok/s", record.tokens_per_second), fmt::format("{}/{}", used, budget)};
+  } else {
+    words = {fmt::format("step {:>{}}/{}", record.step, std::to_string(steps).size(), steps),
+             fmt::format("loss {:.4f}", record.result.loss), fmt::format("{:>6.0f} tokens/s", record.tokens_per_second),
+             fmt::format("device {} of {}", used, budget)};
+  }
+  if (record.ferried_bytes > 0) words.push_back(fmt::format("ferried {}", format_bytes(record.ferried_bytes)));
+  if (record.recomputed > 0) {
+    words.push_back(fmt::format("rebuilt {} ({:.1f} GFLOP)", record.recomputed, record.recompute_flops * 1e-9));
+  }
+  if (record.waiting_us >= 100) words.push_back(fmt::format("waited {:.1f} ms", record.waiting_us / 1000));
+  return words;
 }
 
 }  // namespace
@@ -28,31 +54,24 @@ train_progress::train_progress(train_plan const& plan, std::uint64_t first_step)
 void train_progress::show(step_record const& record) {
   if (terminal_) return show_bar(record);
   bool const last = record.step == plan_.flags.training.steps;
-  if (record.step == first_step_ || last || record.step % lines_every_ == 0) note(line_of(record));
+  if (record.step == first_step_ || last || record.step % lines_every_ == 0) {
+    note(fmt::format("{}", fmt::join(words_of(record, plan_, false), "  ")));
+  }
 }
 
 void train_progress::show_bar(step_record const& record) {
-  constexpr std::size_t bar_width = 16;
-  std::uint64_t const steps = plan_.flags.training.steps;
-  std::size_t const filled = bar_width * record.step / std::max<std::uint64_t>(1, steps);
-  std::string text = fmt::format("[{:<{}}] {}", std::string(filled, '='), bar_width, line_of(record));
-  text.resize(std::min(text.size(), terminal_width() - 1));
+  std::size_t const columns = terminal_width();
+  bool const is_short = columns < narrow;
+  std::size_t const bar_width = is_short ? 6 : 16;
+  std::size_t const filled = bar_width * record.step / plan_.flags.training.steps;
+  std::string text = fmt::format("[{:<{}}]", std::string(filled, '='), bar_width);
+  for (auto const& word : words_of(record, plan_, is_short)) {
+    if (text.size() + 2 + word.size() >= columns) break;  // a line that wraps cannot be taken back
+    text += "  " + word;
+  }
   fmt::print("\r\033[K{}", text);
   std::fflush(stdout);
   bar_is_up_ = true;
-}
-
-std::string train_progress::line_of(step_record const& record) const {
-  std::string text =
-      fmt::format("step {:>{}}/{}  loss {:.4f}  {:>6.0f} tokens/s  device {} of {}", record.step,
-                  std::to_string(plan_.flags.training.steps).size(), plan_.flags.training.steps, record.result.loss,
-                  record.tokens_per_second, format_bytes(record.peak_device_bytes), format_bytes(plan_.budget_bytes));
-  if (record.ferried_bytes > 0) text += fmt::format("  ferried {}", format_bytes(record.ferried_bytes));
-  if (record.recomputed > 0) {
-    text += fmt::format("  rebuilt {} ({:.1f} GFLOP)", record.recomputed, record.recompute_flops * 1e-9);
-  }
-  if (record.waiting_us >= 100) text += fmt::format("  waited {:.1f} ms", record.waiting_us / 1000);
-  return text;
 }
 
 void train_progress::note(std::string_view text) {
@@ -62,8 +81,10 @@ void train_progress::note(std::string_view text) {
   std::fflush(stdout);
 }
 
-void train_progress::finish() {
-  if (bar_is_up_) fmt::print("\n");
+void train_progress::finish() noexcept {
+  if (!bar_is_up_) return;
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
   bar_is_up_ = false;
 }
 

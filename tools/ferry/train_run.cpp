@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -37,24 +38,47 @@ step_record train_run::step() {
   double const flops = nn::work_of(trainer_.model().recomputed(), items_).flops;
   record.recompute_flops = flops - std::exchange(recompute_flops_before_, flops);
   before_ = now;
-  if (!std::isfinite(record.result.loss)) {
-    throw failed(fmt::format("the loss of step {} is not a number: lower --lr or --clip", record.step));
-  }
+  require_number(record.result.loss, "loss");
+  require_number(record.result.gradient_norm, "gradients' norm");  // of which the weights are made of now
   return record;
 }
 
-double train_run::validate() { return trainer_.validate(session_, plan_.data, plan_.flags.validation_batches); }
+double train_run::validate() {
+  double const loss = trainer_.validate(session_, plan_.data, plan_.flags.validation_batches);
+  require_number(loss, "validation loss");
+  return loss;
+}
+
+void train_run::require_number(double value, char const* what) const {
+  if (std::isfinite(value)) return;
+  throw failed(fmt::format("step {}: the {} is not a number any more; lower --lr={}{}", trainer_.steps_done(), what,
+                           plan_.flags.training.learning_rate,
+                           plan_.flags.training.clip > 0 ? "" : ", or limit the gradients with --clip=1"));
+}
 
 double train_run::flops_per_step() const {
   return nn::flops_of_pass(plan_.shape, plan_.batch) * plan_.flags.training.accumulate;
 }
 
+std::size_t smallest_budget(train_plan const& plan, config const& settings) {
+  std::size_t const found =
+      nn::smallest_budget(plan.shape, plan.batch, plan.flags.training.accumulate, settings, plan.keep_all_bytes);
+  // What is found for a policy has a margin, which is not needed where everything fits.
+  return found == 0 ? plan.keep_all_bytes : std::min(found, plan.keep_all_bytes);
+}
+
 std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings) {
-  std::size_t const most = std::max(plan.keep_all_bytes, plan.budget_bytes) * 2;
-  std::size_t const enough =
-      nn::smallest_budget(plan.shape, plan.batch, plan.flags.training.accumulate, settings, most);
-  std::string text = problem.what();
-  if (enough > 0) text += fmt::format("; the smallest that works with this policy is --budget={}KiB", enough >> 10);
+  std::size_t const enough = smallest_budget(plan, settings);
+  // A budget that lies in pieces can fail a step where a smaller one does not.
+  if (enough <= plan.budget_bytes) return problem.what();
+  std::string text = fmt::format(
+      "out of device memory: a step with --policy {} does not fit the budget of {}; the smallest that works is "
+      "--budget {}KiB",
+      policy_name(settings), format_bytes(plan.budget_bytes), enough >> 10);
+  std::size_t const device_bytes = plan.device_bytes_for(enough);
+  if (is_set("FERRY_DEVICE_BYTES") && device_bytes > settings.device_bytes) {
+    text += fmt::format(" with FERRY_DEVICE_BYTES={}KiB", (device_bytes >> 10) + 1);
+  }
   return text;
 }
 

@@ -33,14 +33,17 @@ class train_run {
   train_run(device& on, train_plan const& plan, config settings);
   ~train_run();
 
-  /// Trains one step. Throws: what the session throws; `failed` if the loss is no longer a number.
+  /// Trains one step. Throws: what the session throws; `failed` if the loss or the gradients are no longer numbers.
   step_record step();
+  /// Throws: `failed` if the loss is no longer a number.
   [[nodiscard]] double validate();
   [[nodiscard]] nn::trainer& trainer() noexcept { return trainer_; }
   [[nodiscard]] ferry::session& session() noexcept { return session_; }
   [[nodiscard]] double flops_per_step() const;
 
  private:
+  void require_number(double value, char const* what) const;
+
   train_plan const& plan_;
   stream compute_;
   std::unique_ptr<nn::ops> ops_;
@@ -50,6 +53,9 @@ class train_run {
   session_stats before_;
   double recompute_flops_before_ = 0;
 };
+
+/// Of which a step with these settings is known to work.
+[[nodiscard]] std::size_t smallest_budget(train_plan const& plan, config const& settings);
 
 /// The one-line error for a step that does not fit, with the smallest budget that does.
 [[nodiscard]] std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings);

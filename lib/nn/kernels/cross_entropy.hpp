@@ -37,7 +37,7 @@ FERRY_KERNEL cross_entropy(float* __restrict__ losses, float* __restrict__ logit
     __syncthreads();
     if (threadIdx.x == 0) logits[target] -= gradient_scale;
   }
-  if (threadIdx.x == 0) losses[row] = logf(sum) + highest - of_target;
+  if (threadIdx.x == 0) losses[row] = logf(sum) + (highest - of_target);
 }
 
 /// total[0] += the sum of losses (rows) times scale. One block.

@@ -29,7 +29,7 @@ FERRY_KERNEL_FUNCTION float exponential(float x) {
   return e_r * power;
 }
 
-/// tanh by way of e^x: its absolute error is what matters to GELU, and that stays below 1e-7.
+/// tanh by way of e^x: its absolute error is what matters to GELU, and that stays below 2e-7.
 FERRY_KERNEL_FUNCTION float hyperbolic_tangent(float x) { return 1.0F - 2.0F / (exponential(2.0F * x) + 1.0F); }
 
 }  // namespace ferry::nn::kernels::FERRY_KERNELS
