@@ -35,6 +35,7 @@ struct options {
   nn::gpt_shape shape{.layers = 4, .width = 256, .heads = 4, .context = 128, .vocabulary = 4096, .tied = false};
   int batch = 8;
   unsigned threads = 2;
+  double link_gbps = 0;
   int rounds = 11;
   std::string attention = "tiled";
   std::string only;
@@ -116,6 +117,8 @@ class bench {
     std::size_t const state = 4 * nn::parameter_layout(chosen_.shape).floats() * sizeof(float);
     device_ = make_host_device({.device_bytes = 6 * (state + activations) + (std::size_t{64} << 20),
                                 .pinned_bytes = 2 * activations + (std::size_t{256} << 20),
+                                .device_to_host = {chosen.link_gbps, 0},
+                                .host_to_device = {chosen.link_gbps, 0},
                                 .compute_threads = chosen.threads});
     compute_.emplace(*device_, stream_kind::compute, "compute");
     ops_ = nn::make_host_ops(*device_);
@@ -270,6 +273,9 @@ int main(int argc, char** argv) {
   program.add_option("--vocab", chosen.shape.vocabulary)->capture_default_str();
   program.add_option("--batch", chosen.batch)->capture_default_str();
   program.add_option("--threads", chosen.threads, "Compute threads")->capture_default_str();
+  program.add_option("--link", chosen.link_gbps, "GB/s of the link, each way; 0: as fast as the machine copies")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str();
   program.add_option("--rounds", chosen.rounds, "Timed steps of each variant")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();

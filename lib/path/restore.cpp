@@ -127,8 +127,9 @@ void session_core::order_after_writer(entry& e, stream_ref stream) {
 }
 
 void session_core::wait_for_transfer(entry const& e) {
+  patience waiting;
   while (e.moving != nullptr) {
-    wait_a_little();
+    waiting.wait();
     progress();
   }
 }
@@ -144,8 +145,9 @@ void session_core::await_arrival(entry& e, stream_ref stream) {
            (settings_.verify == verify_mode::checksum ||
             e.moving->phase.load(std::memory_order_acquire) != transfer_phase::issued);
   };
+  patience waiting;
   while (still_coming()) {
-    wait_a_little();
+    waiting.wait();
     progress();
   }
   if (e.state() == item_state::hosted) return;
@@ -160,7 +162,8 @@ bool session_core::stop_prefetch(entry& e, stream_ref stream) {
   transfer& t = *e.moving;
   t.cancel.store(true, std::memory_order_release);
   auto phase = transfer_phase::queued;
-  while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) wait_a_little();
+  patience waiting;
+  while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) waiting.wait();
   if (phase == transfer_phase::issued) return false;
   if (phase == transfer_phase::stopped) {
     device_.wait(stream, t.done);

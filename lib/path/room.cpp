@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -35,23 +34,23 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     ~restore_flag() { flag = false; }
   } const guard{making_room_};
 
-  auto const began = std::chrono::steady_clock::now();
   bool const hopeless = bytes > store_.device_tier().bytes().limit_bytes();
   std::optional<device_region> region;
   entry* blamed = nullptr;
+  patience waiting;
   while (!hopeless && !(region = allocate())) {
     progress();
     if (give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
-      wait_a_little();
+      waiting.wait();
       continue;
     }
     if (ferry_again()) continue;
     if ((region = allocate())) break;
     if (!give_way(true)) break;
   }
-  double const waited_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count();
+  double const waited_us = waiting.waited_us();
   totals_.waited_for_bytes_us += waited_us;
   totals_.exposed_us += waited_us;
   if (blamed != nullptr) blamed->stats.exposed_us += waited_us;

@@ -40,10 +40,6 @@ store::store_limits limits_of(device& on, config const& settings) {
   return limits;
 }
 
-double microseconds_since(std::chrono::steady_clock::time_point began) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count();
-}
-
 }  // namespace
 
 session_core::session_core(device& on, config settings)
@@ -63,8 +59,9 @@ session_core::session_core(device& on, config settings)
 
 session_core::~session_core() {
   // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
+  patience waiting;
   while (transfers_under_way_ > 0) {
-    wait_a_little();
+    waiting.wait();
     progress();
   }
 }
@@ -128,8 +125,9 @@ void session_core::end_step() {
 }
 
 void session_core::synchronize() {
+  patience waiting;
   while (transfers_under_way_ > 0 || !deferred_.empty()) {
-    wait_a_little();
+    waiting.wait();
     progress();
   }
   for (auto const& e : store_.live()) {
@@ -170,12 +168,12 @@ void session_core::enter_segment(item_key const& key, stream_ref stream) {
   segment_marks_.erase(segment_marks_.begin());
   auto status = device_.query(oldest.ref());
   if (status == event_status::pending) {
-    auto const began = std::chrono::steady_clock::now();
+    patience waiting;
     while ((status = device_.query(oldest.ref())) == event_status::pending) {
-      wait_while_ahead(microseconds_since(began));
+      wait_while_ahead(waiting);
       progress();
     }
-    totals_.run_ahead_us += microseconds_since(began);
+    totals_.run_ahead_us += waiting.waited_us();
   }
   if (status == event_status::failed) {
     segment_marks_.clear();  // one failure is reported once
@@ -191,25 +189,19 @@ void session_core::progress() {
   if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
 }
 
-void session_core::wait_a_little() noexcept {
-  // Long enough to leave the core to whoever we wait for, short beside any transfer.
-  for (int i = 0; i < 64; ++i) relax_cpu();
-  nap(std::chrono::microseconds(10));
-}
-
-void session_core::wait_while_ahead(double waited_us) noexcept {
-  // The device has a segment's work in its queue, so waking late costs nothing, while waking often takes a core
-  // from it. Only what moves, or waits for room to move, wants to be seen to.
+/// The device has a segment's work in its queue, so waking late costs nothing. Only what moves, or waits for room to
+/// move, wants to be seen to.
+void session_core::wait_while_ahead(patience& waiting) noexcept {
   bool const moving = transfers_under_way_ > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
-  double const longest_us = moving ? 150 : 2000;
-  nap(std::chrono::microseconds(static_cast<long>(std::clamp(waited_us / 2, 20.0, longest_us))));
+  waiting.wait(std::chrono::microseconds(moving ? 500 : 2000));
 }
 
 void session_core::take_measurements(bool wait) {
+  patience waiting;
   std::erase_if(measurements_, [&](measurement const& m) {
     auto status = device_.query(m.to.ref());
     while (wait && status == event_status::pending) {
-      wait_a_little();
+      waiting.wait();
       status = device_.query(m.to.ref());
     }
     if (status == event_status::pending) return false;

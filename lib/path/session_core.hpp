@@ -19,6 +19,7 @@
 #include "path/transfer_engine.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
+#include "support/pause.hpp"
 
 namespace ferry::path {
 
@@ -66,9 +67,7 @@ class session_core {
   [[nodiscard]] entry& require(item_key const& key);
   void enter_segment(item_key const& key, stream_ref stream);
   void progress();
-  void wait_a_little() noexcept;
-  /// For the host being ahead of the device, which has gone on for `waited_us`.
-  void wait_while_ahead(double waited_us) noexcept;
+  void wait_while_ahead(patience& waiting) noexcept;
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, entry& e) noexcept {
     e.stats.last = why;

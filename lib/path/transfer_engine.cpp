@@ -313,7 +313,7 @@ void transfer_engine::rest() {
   }
   // Half of what a lane has in hand keeps it fed, but an arrival should not go unnoticed for long. The longer nothing
   // is under way, the less likely is something now. Each look takes a core from the computation.
-  constexpr double longest_busy_nap_us = 250;
+  constexpr double longest_busy_nap_us = 500;
   double nap_us = idle_nap_us_;
   idle_nap_us_ = std::min(2 * idle_nap_us_, longest_idle_nap_us);
   for (auto const* lane : {&d2h_, &h2d_}) {

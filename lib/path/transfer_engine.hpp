@@ -123,7 +123,7 @@ class transfer_engine {
   static constexpr double longest_idle_nap_us = 1000;
   double idle_nap_us_ = shortest_idle_nap_us;
   std::atomic<bool> alert_{false};
-  doorbell wake_;  // rung after `alert_` was switched on and after a submission
+  doorbell wake_;                            // rung after `alert_` was switched on and after a submission
   std::atomic<std::uint64_t> submitted_{0};  // beside the queue, whose own order is too weak for a doorbell
   std::uint64_t accepted_ = 0;
   std::atomic<bool> stopping_{false};

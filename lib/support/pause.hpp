@@ -3,6 +3,7 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -18,6 +19,24 @@ inline void relax_cpu() noexcept {
 }
 
 inline void nap(std::chrono::microseconds span) noexcept { std::this_thread::sleep_for(span); }
+
+/// Waiting for something that others bring about, by looking again and again. The longer it takes, the longer the naps:
+/// late by an eighth of the time waited at most, and few enough looks to leave the cores to those others.
+class patience {
+ public:
+  /// One nap, of at most `longest`.
+  void wait(std::chrono::microseconds longest = std::chrono::microseconds(200)) noexcept {
+    using std::chrono::microseconds;
+    auto const waited = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began_);
+    nap(std::clamp(waited / 8, microseconds(10), longest));
+  }
+  [[nodiscard]] double waited_us() const noexcept {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
 
 /// Makes the calling thread wake up as punctually as the system can: by default the kernel rounds wake-ups
 /// up by 50 us, which is half of a small copy.

@@ -6,7 +6,8 @@ set -uo pipefail
 ferry="$1"
 failures=0
 scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
+started=""
+trap '[[ -z "$started" ]] || kill -KILL "$started" 2>/dev/null; rm -rf "$scratch"' EXIT
 
 # The caller's own settings must not decide the outcome.
 for variable in "${!FERRY_@}"; do unset "$variable"; done
@@ -75,8 +76,9 @@ signal() {
   ran+=", then SIG$1"
   kill -s "$1" "$started"
   within 60 gone "$started" || kill -KILL "$started"
-  wait "$started" 2>"$scratch/wait"
+  wait "$started"
   code=$?
+  started=""
   out="$(<"$scratch/out")"
   err="$(<"$scratch/err")"
 }

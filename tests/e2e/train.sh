@@ -128,7 +128,7 @@ expect_code 0
 rising=(--warmup 100000)
 for name in INT TERM; do
   saved="$scratch/$name.st"
-  start "${tiny[@]}" "${rising[@]}" --steps 1000000 --save "$saved" --save-grads "$scratch/$name.grads" \
+  start "${tiny[@]}" "${rising[@]}" --steps 20000 --save "$saved" --save-grads "$scratch/$name.grads" \
     --json "$scratch/$name.json"
   within 120 grep -q '^step' "$scratch/out" || complain "expected it to begin"
   signal "$name"
@@ -147,7 +147,7 @@ expect_code 0
 expect_same "$scratch/straight.st" "$scratch/TERM.st"
 
 # What ends without a chance to save can go on from the last of --save-every.
-start "${tiny[@]}" "${rising[@]}" --steps 1000000 --save "$scratch/every.st" --save-every 2
+start "${tiny[@]}" "${rising[@]}" --steps 20000 --save "$scratch/every.st" --save-every 2
 within 120 test -s "$scratch/every.st" || complain "expected it to save"
 signal KILL
 done_already="$(head -c 2000 "$scratch/every.st.state" | grep -ao '"ferry.steps_done":"[0-9]*' | grep -o '[0-9]*$')"

@@ -52,7 +52,7 @@ gpt_shape shape_of(int layers, attention_form attention) {
   return {.layers = layers, .width = 32, .heads = 2, .context = 16, .vocabulary = 32, .attention = attention};
 }
 /// B*T*C floats; a multiple of what allocations are rounded to, as are the statistics.
-constexpr double unit_bytes = batch * 16 * 32 * sizeof(float);
+constexpr double unit_bytes = 4.0 * batch * 16 * 32;
 
 struct live {
   int items = 0;

@@ -130,14 +130,14 @@ TEST_P(RecomputeCount, CheckpointsAreNotRebuilt) {
   expect_runs(count(shape, session_settings({policy_kind::every, 3})), GetParam(), 2, 1, layers);
 }
 
-/// With little room what was rebuilt may have to go again: more work, which is counted.
+/// With little room what was rebuilt may have to go again, and at last what was kept: more work, which is counted.
 TEST_P(RecomputeCount, LittleRoomCostsMore) {
+  shape.width = 96;  // so that a block is more than a few units of the smallest budget
   auto const settings = session_settings({policy_kind::recompute});
   std::size_t const least = smallest_budget(shape, small_batch, 2, settings, unlimited_bytes);
   auto const result = count(shape, session_settings({policy_kind::recompute}, least));
   EXPECT_GT(result.recipe_runs(), passes * (1 + (GetParam() == attention_form::whole ? 8 : 7) * layers));
   EXPECT_GT(result.stats.count(reason::dropped_for_space), 0U);
-  EXPECT_EQ(result.recipes.runs(item::x), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(, RecomputeCount, ::testing::Values(attention_form::tiled, attention_form::whole),

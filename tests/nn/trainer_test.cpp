@@ -68,7 +68,7 @@ TEST(Trainer, StepSaysWhatItDid) {
   EXPECT_GT(result.seconds, 0);
   auto const gradients = world.in_training.gradients();
   double const norm = oracle::norm(widened(gradients));
-  EXPECT_NEAR(result.gradient_norm, norm, 1e-6 * norm);
+  EXPECT_NEAR(result.gradient_norm, norm, 1e-5 * norm);  // squares are added up in float, some thousands at a time
 }
 
 /// Up by equal parts to 8e-3 at step 3, down on half a cosine from 4 on, and a tenth from step 12.
@@ -119,7 +119,8 @@ TEST(Trainer, DecaysMatricesOnly) {
   auto const [before, without] = after(0);
   auto const [same_before, with] = after(0.1F);
   ASSERT_TRUE(same_bits(before, same_before));
-  for (auto const& one : parameter_layout(small_shape()).all()) {
+  parameter_layout const layout(small_shape());
+  for (auto const& one : layout.all()) {
     bool const matrix = one.shape.size() == 2;
     for (std::size_t i = one.offset; i < one.offset + one.count; ++i) {
       if (!matrix) {

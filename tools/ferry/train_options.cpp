@@ -67,7 +67,8 @@ void require_different_files(train_flags const& flags) {
   for (auto const& [flag, file] : named) {
     if (file.empty()) continue;
     std::error_code unknown;  // a path that leads nowhere is the business of whoever opens it
-    auto const [other, is_new] = seen.emplace(std::filesystem::weakly_canonical(file, unknown), flag);
+    auto const [other, is_new] =
+        seen.emplace(std::filesystem::weakly_canonical(std::filesystem::absolute(file, unknown), unknown), flag);
     if (!is_new && !unknown) {
       throw setting_error(fmt::format("{} and {} are the same file '{}': give another", other->second, flag, file));
     }
