@@ -77,8 +77,9 @@ class comparison {
   [[nodiscard]] std::size_t smallest_budget_for_all() const;
   [[nodiscard]] entrant const* fastest_policy() const;
 
-  [[nodiscard]] std::vector<double> timed(entrant const& of, std::function<double(step_record const&)> what) const;
-  [[nodiscard]] double mean(entrant const& of, std::function<double(step_record const&)> what) const;
+  [[nodiscard]] std::vector<double> timed(entrant const& of,
+                                          std::function<double(step_record const&)> const& what) const;
+  [[nodiscard]] double mean(entrant const& of, std::function<double(step_record const&)> const& what) const;
   [[nodiscard]] double relative_time(entrant const& of) const;
   [[nodiscard]] double parameters_per_gib(entrant const& of) const;
   [[nodiscard]] double recompute_share(entrant const& of) const;
@@ -178,7 +179,7 @@ void comparison::attempt(entrant& runner, std::vector<float>& reference) {
   bool const same_gradients = std::memcmp(gradients.data(), reference.data(), reference.size() * sizeof(float)) == 0;
   double const loss = runner.steps.back().result.loss;
   double const expected = entrants_.front().steps.back().result.loss;
-  runner.identical = runner.identical && same_gradients && std::memcmp(&loss, &expected, sizeof loss) == 0;
+  runner.identical = runner.identical && same_gradients && loss == expected;
 }
 
 /// The host device's memory can be read where it is, without the link.
@@ -194,15 +195,15 @@ void comparison::show(std::string const& what) const {
   std::fflush(stderr);
 }
 
-std::vector<double> comparison::timed(entrant const& of, std::function<double(step_record const&)> what) const {
+std::vector<double> comparison::timed(entrant const& of, std::function<double(step_record const&)> const& what) const {
   std::size_t const first = of.steps.size() > learning_steps ? learning_steps : 0;
   std::vector<double> values;
   for (std::size_t i = first; i < of.steps.size(); ++i) values.push_back(what(of.steps[i]));
   return values;
 }
 
-double comparison::mean(entrant const& of, std::function<double(step_record const&)> what) const {
-  auto const values = timed(of, std::move(what));
+double comparison::mean(entrant const& of, std::function<double(step_record const&)> const& what) const {
+  auto const values = timed(of, what);
   double sum = 0;
   for (double const value : values) sum += value;
   return sum / static_cast<double>(values.size());
@@ -219,7 +220,7 @@ double comparison::relative_time(entrant const& of) const {
 
 double comparison::parameters_per_gib(entrant const& of) const {
   constexpr double gib = 1024.0 * 1024 * 1024;
-  double const bytes = static_cast<double>(plan_.state_bytes() + of.steps.back().peak_device_bytes);
+  auto const bytes = static_cast<double>(plan_.state_bytes() + of.steps.back().peak_device_bytes);
   return static_cast<double>(of.run->trainer().model().layout().trained()) / (bytes / gib);
 }
 

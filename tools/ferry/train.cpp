@@ -80,6 +80,7 @@ nlohmann::ordered_json json_of(step_record const& record) {
 
 double median_seconds(std::vector<step_record> const& records) {
   std::vector<double> all;
+  all.reserve(records.size());
   for (auto const& one : records) all.push_back(one.result.seconds);
   auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
   std::nth_element(all.begin(), middle, all.end());

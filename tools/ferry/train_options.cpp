@@ -211,6 +211,7 @@ void require_usable_files(train_plan const& plan) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
 bool is_set(char const* variable) { return std::getenv(variable) != nullptr; }
 
 std::string policy_name(config const& settings) {
