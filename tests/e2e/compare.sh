@@ -42,6 +42,11 @@ expect_silence
 expect_out "link 2 GB/s out, 1 GB/s back"
 for policy in unlimited keep recompute offload 'selective\+offload'; do expect_row "$policy"; done
 
+# The last of a flag counts: scripts/demo has its own first.
+run "${compare[@]}" --budget 1KiB --budget 45% --steps 2
+expect_code 0
+expect_out "(45%)"
+
 # A fifth of everything, if nothing else is said; the flag goes before the variable.
 run "${compare[@]}" --layers 8
 expect_code 0

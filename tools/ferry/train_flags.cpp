@@ -44,6 +44,7 @@ CLI::Validator some_name() {
 }  // namespace
 
 void add_train_flags(CLI::App& command, train_flags& into) {
+  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // so scripts/demo can be told more
   auto const file = [&](char const* flag, std::string& to, char const* meaning, char const* group) {
     command.add_option(flag, to, meaning)->type_name("FILE")->check(some_name())->group(group);
   };
