@@ -45,7 +45,7 @@ grep -q '"source": "environment"' "$scratch/env.json" || complain "expected the 
 for path in "$scratch/no/such/folder/env.json" "$scratch"; do
   run env --json "$path"
   expect_code 1
-  expect_err "ferry: cannot write '$path': check that its folder exists and is writable"
+  expect_err "ferry: cannot write '$path': check that its folder exists and is writable, and that the disk is not full"
 done
 
 finish

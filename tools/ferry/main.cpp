@@ -8,6 +8,7 @@
 #include <exception>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,10 @@ void write_json(std::string const& path, nlohmann::ordered_json const& value) {
   // An environment variable may hold any bytes, JSON is UTF-8.
   file << value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   file.close();
-  if (!file) throw failed(fmt::format("cannot write '{}': check that its folder exists and is writable", path));
+  if (!file) {
+    throw failed(fmt::format(
+        "cannot write '{}': check that its folder exists and is writable, and that the disk is not full", path));
+  }
 }
 
 namespace {
@@ -42,7 +46,9 @@ int run(int argc, char** argv) {
   } catch (CLI::Success const& asked) {  // --help and --version
     return program.exit(asked);
   } catch (CLI::ParseError const& problem) {
-    return report(wrong_usage, fmt::format("{}; see `ferry --help`", problem.what()).c_str());
+    auto const chosen = program.get_subcommands();
+    std::string const command = chosen.empty() ? "ferry" : "ferry " + chosen.front()->get_name();
+    return report(wrong_usage, fmt::format("{}; see `{} --help`", problem.what(), command).c_str());
   }
   for (auto const& [name, start] : commands) {
     if (!program.got_subcommand(name)) continue;
