@@ -21,14 +21,14 @@ inline void relax_cpu() noexcept {
 inline void nap(std::chrono::microseconds span) noexcept { std::this_thread::sleep_for(span); }
 
 /// Waiting for something that others bring about, by looking again and again. The longer it takes, the longer the naps:
-/// late by an eighth of the time waited at most, and few enough looks to leave the cores to those others.
+/// late by a quarter of the time waited at most, and few enough looks to leave the cores to those others.
 class patience {
  public:
   /// One nap, of at most `longest`.
-  void wait(std::chrono::microseconds longest = std::chrono::microseconds(200)) noexcept {
+  void wait(std::chrono::microseconds longest = std::chrono::microseconds(300)) noexcept {
     using std::chrono::microseconds;
     auto const waited = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began_);
-    nap(std::clamp(waited / 8, microseconds(10), longest));
+    nap(std::clamp(waited / 4, microseconds(30), longest));
   }
   [[nodiscard]] double waited_us() const noexcept {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began_).count();
