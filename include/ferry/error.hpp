@@ -49,6 +49,25 @@ class out_of_pinned_memory : public out_of_memory {
   using out_of_memory::out_of_memory;
 };
 
+/// No plan fits the budget; `needed_bytes` is the smallest budget that one fits.
+class infeasible_budget : public out_of_device_memory {
+ public:
+  using out_of_device_memory::out_of_device_memory;
+};
+
+/// A profile, hardware description or plan that cannot be read, is malformed, or contradicts itself. The message names
+/// the file, the place in it and the fix.
+class format_error : public error {
+ public:
+  using error::error;
+};
+
+/// A plan made for another step than the one at hand.
+class plan_mismatch : public error {
+ public:
+  using error::error;
+};
+
 /// A key that was saved twice, was never saved, or has been released.
 class key_error : public error {
  public:

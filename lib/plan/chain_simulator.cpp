@@ -1,0 +1,410 @@
+#include "plan/chain_simulator.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace ferry::planning {
+
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+double chain::ideal_s() const noexcept {
+  double total = 0;
+  for (double const s : forward_s) total += s;
+  for (double const s : backward_s) total += s;
+  return total;
+}
+
+chain_simulator::chain_simulator(chain const& of, replay_table const& replays)
+    : chain_(&of), replays_(&replays), limit_(of.device_bytes), tolerance_(1e-9 * of.device_bytes) {
+  auto const stages = of.stages();
+  ops_.reserve(4 * stages);
+  outs_.reserve(2 * stages);
+  ins_.reserve(2 * stages);
+}
+
+double chain_simulator::run(chain_plan const& plan) {
+  plan_ = &plan;
+  auto const stages = chain_->stages();
+  how_.resize(stages);
+  for (std::size_t i = 0; i < stages; ++i) {
+    if (plan[i].saving != replayed) how_[i] = saving_of(*chain_, i, plan[i].saving);
+  }
+  ops_.clear();
+  outs_.clear();
+  ins_.clear();
+  saved_out_.assign(stages, nowhere);
+  boundary_out_.assign(stages + 1, nowhere);
+  kept_ = sent_ = pending_ = 0;
+  first_pending_ = 0;
+  if (!forward() || !lay_out_backward() || !place_fetches() || !backward()) return never;
+  return ops_.back().end_s;
+}
+
+/// The first stage of the run of replayed stages that ends with `last`.
+std::uint32_t chain_simulator::run_start(std::uint32_t last) const {
+  std::uint32_t s = last;
+  while (s > 0 && (*plan_)[s - 1].saving == replayed && (*plan_)[s].input == input_mark::none) --s;
+  return s;
+}
+
+void chain_simulator::add_op(chain_op op, std::uint32_t stage, double seconds, double bytes) {
+  ops_.push_back({.op = op, .stage = stage, .seconds = seconds, .bytes = bytes});
+}
+
+void chain_simulator::send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until) {
+  double const start = std::max(ready_s, outs_.empty() ? 0 : outs_.back().end_s);
+  double const end = start + bytes / chain_->d2h_bytes_per_s;
+  auto const made_by = ops_.empty() ? 0 : static_cast<std::uint32_t>(ops_.size() - 1);
+  (what.what == chain_tensor::kind::saved ? saved_out_ : boundary_out_)[what.index] =
+      static_cast<std::uint32_t>(outs_.size());
+  outs_.push_back({what, bytes, start, end, end, made_by, used_until});
+  pending_ += bytes;
+  sent_ += bytes;
+}
+
+/// Waits until `needed` bytes fit beside the transfers out. False if they never do.
+bool chain_simulator::free_outs(double& now, double needed, std::uint32_t position) {
+  while (first_pending_ < outs_.size()) {
+    auto const& oldest = outs_[first_pending_];
+    if (oldest.used_until >= position && oldest.used_until != nowhere) break;
+    bool const short_of_bytes = needed + pending_ > limit_ + tolerance_;
+    if (!short_of_bytes && oldest.free_s > now) break;
+    now = std::max(now, oldest.free_s);
+    pending_ -= oldest.bytes;
+    ++first_pending_;
+  }
+  return needed + pending_ <= limit_ + tolerance_;
+}
+
+bool chain_simulator::forward() {
+  auto const& c = *chain_;
+  auto const& plan = *plan_;
+  auto const stages = static_cast<std::uint32_t>(c.stages());
+  // Forward goes straight into a last run whose input stays: nothing of it is run twice for nothing.
+  direct_from_ = stages;
+  if (plan.back().saving == replayed) {
+    std::uint32_t const s = run_start(stages - 1);
+    bool const input_stays = separate(s) ? plan[s].input == input_mark::kept : how_[s - 1].output_stays;
+    if (input_stays) direct_from_ = s;
+  }
+  double now = 0;
+  double passing = 0;  // X[i], if nothing keeps it
+  auto const place_input = [&](std::uint32_t i) {
+    double const bytes = c.boundary_bytes[i];
+    passing = 0;
+    if (plan[i].input == input_mark::kept) {
+      kept_ += bytes;
+    } else if (plan[i].input == input_mark::ferried) {
+      if (c.d2h_bytes_per_s <= 0) return false;
+      send({chain_tensor::kind::boundary, i}, bytes, now, i);
+    } else {
+      passing = bytes;
+    }
+    return true;
+  };
+  if (!place_input(0)) return false;
+  forward_ops_ = direct_from_;
+  for (std::uint32_t i = 0; i < direct_from_; ++i) {
+    bool const saved = plan[i].saving != replayed;
+    double const made = saved ? c.saved_bytes[i] : c.boundary_bytes[i + 1];
+    double const bytes = kept_ + passing + made + c.forward_scratch_bytes[i];
+    double const free_from = now;
+    if (!free_outs(now, bytes, i)) return false;
+    add_op(saved ? chain_op::forward_saving : chain_op::forward_only, i, c.forward_s[i], bytes);
+    auto& op = ops_.back();
+    op.start_s = now;
+    op.waited_s = now - free_from;
+    op.outs_before = static_cast<std::uint32_t>(first_pending_);
+    op.end_s = now += c.forward_s[i];
+    op.drops_input = passing > 0;
+    // What this operation read can go when its copy has.
+    for (std::size_t o = outs_.size(); o-- > first_pending_ && outs_[o].used_until >= i;) {
+      outs_[o].free_s = std::max(outs_[o].end_s, now);
+    }
+    passing = 0;
+    if (saved) {
+      auto const& how = how_[i];
+      kept_ += how.kept_bytes;
+      if (how.ferried_bytes > 0) {
+        if (c.d2h_bytes_per_s <= 0) return false;
+        bool const read_next = !how.output_stays && i + 1 < stages;
+        send({chain_tensor::kind::saved, i}, how.ferried_bytes, now, read_next ? i + 1 : i);
+      }
+    } else if (i + 1 < stages && !place_input(i + 1)) {
+      return false;
+    }
+  }
+  forward_end_ = now;
+  return sent_ <= c.host_bytes * (1 + 1e-12);
+}
+
+void chain_simulator::fetch(std::uint32_t out, std::uint32_t consumer) {
+  if (out == nowhere || fetched_[out] != 0) return;
+  fetched_[out] = 1;
+  ins_.push_back({.out = out, .bytes = outs_[out].bytes, .position = consumer, .consumer = consumer});
+}
+
+/// Fetches X[stage] or what contains it, for the operation that comes next; the bytes that this adds to what is kept.
+double chain_simulator::input_bytes(std::uint32_t stage) {
+  auto const position = static_cast<std::uint32_t>(ops_.size());
+  if (separate(stage)) {
+    fetch(boundary_out_[stage], position);
+    return boundary_out_[stage] == nowhere ? 0 : outs_[boundary_out_[stage]].bytes;
+  }
+  if (how_[stage - 1].output_stays) return 0;
+  fetch(saved_out_[stage - 1], position);
+  return how_[stage - 1].ferried_bytes;
+}
+
+bool chain_simulator::lay_out_backward() {
+  auto const& c = *chain_;
+  auto const& plan = *plan_;
+  fetched_.assign(outs_.size(), 0);
+  failed_ = false;
+  auto i = static_cast<std::int64_t>(c.stages()) - 1;
+  while (i >= 0) {
+    auto const stage = static_cast<std::uint32_t>(i);
+    if (plan[stage].saving == replayed) {
+      std::uint32_t const s = run_start(stage);
+      if (!lay_out_replay(s, stage)) return false;
+      if (separate(s) && plan[s].input == input_mark::kept) kept_ -= c.boundary_bytes[s];
+      i = static_cast<std::int64_t>(s) - 1;
+      continue;
+    }
+    auto const& how = how_[stage];
+    if (separate(stage) && plan[stage].input == input_mark::none) {
+      std::uint32_t const s = run_start(stage - 1);
+      if (!lay_out_leading(s, stage)) return false;
+      if (separate(s) && plan[s].input == input_mark::kept) kept_ -= c.boundary_bytes[s];
+      i = static_cast<std::int64_t>(s) - 1;
+      continue;
+    }
+    auto const position = static_cast<std::uint32_t>(ops_.size());
+    fetch(saved_out_[stage], position);
+    double const held = kept_ + (c.saved_bytes[stage] - how.kept_bytes) + input_bytes(stage);
+    double const after = replays_->waiting_gradient(stage);
+    if (how.rebuild_s > 0) {
+      add_op(chain_op::rebuild, stage, how.rebuild_s, held + after + c.forward_scratch_bytes[stage]);
+    }
+    double const gradients = c.boundary_bytes[stage] + c.boundary_bytes[stage + 1];
+    add_op(chain_op::backward, stage, c.backward_s[stage], held + gradients + c.backward_scratch_bytes[stage]);
+    kept_ -= how.kept_bytes;
+    if (separate(stage) && plan[stage].input == input_mark::kept) kept_ -= c.boundary_bytes[stage];
+    --i;
+  }
+  return true;
+}
+
+/// Bytes that a replay leaves to the fetches after it.
+double chain_simulator::reserve_bytes(std::uint32_t first) const {
+  std::uint32_t left = (*plan_)[first].reserve;
+  double bytes = 0;
+  for (std::uint32_t i = first; left > 0 && i-- > 0;) {
+    if (boundary_out_[i] != nowhere || saved_out_[i] != nowhere) {
+      if (saved_out_[i] != nowhere) bytes += outs_[saved_out_[i]].bytes;
+      if (boundary_out_[i] != nowhere) bytes += outs_[boundary_out_[i]].bytes;
+      --left;
+    }
+  }
+  return bytes;
+}
+
+bool chain_simulator::lay_out_replay(std::uint32_t first, std::uint32_t last) {
+  base_ = kept_ + input_bytes(first);
+  double free = limit_ - base_ - reserve_bytes(first);
+  if (replays_->seconds(first, last, free) == never) {
+    free = limit_ - base_;  // a reserve is a wish
+    if (replays_->seconds(first, last, free) == never) return false;
+  }
+  add_run(first, last, free, 0);
+  return !failed_;
+}
+
+void chain_simulator::add_run(std::uint32_t s, std::uint32_t t, double free, double held) {
+  auto const& c = *chain_;
+  auto const [keep_input_of, fits] = replays_->best(s, t, free);
+  if (!fits) {
+    failed_ = true;
+    return;
+  }
+  double const gradient = replays_->waiting_gradient(t);
+  if (keep_input_of == 0) {
+    double const saved = c.saved_bytes[s];
+    add_op(chain_op::forward_saving, s, c.forward_s[s], base_ + held + saved + c.forward_scratch_bytes[s] + gradient);
+    if (s < t) add_run(s + 1, t, free - saved, held + saved);
+    add_op(chain_op::backward, s, c.backward_s[s],
+           base_ + held + saved + c.boundary_bytes[s] + c.boundary_bytes[s + 1] + c.backward_scratch_bytes[s]);
+    return;
+  }
+  add_pass(s, keep_input_of, held + gradient);
+  double const kept = c.boundary_bytes[keep_input_of];
+  add_run(keep_input_of, t, free - kept, held + kept);
+  add_run(s, keep_input_of - 1, free, held);
+}
+
+/// Stages s..end-1 forward, for X[end] alone.
+void chain_simulator::add_pass(std::uint32_t s, std::uint32_t end, double held) {
+  auto const& c = *chain_;
+  for (std::uint32_t k = s; k < end; ++k) {
+    double const input = k == s ? 0 : c.boundary_bytes[k];
+    add_op(chain_op::forward_only, k, c.forward_s[k],
+           base_ + held + input + c.boundary_bytes[k + 1] + c.forward_scratch_bytes[k]);
+    ops_.back().drops_input = k > s;
+  }
+}
+
+/// A run whose last output a saved stage needs: that stage's backward comes as soon as it can.
+bool chain_simulator::lay_out_leading(std::uint32_t first, std::uint32_t saved_stage) {
+  base_ = kept_ + input_bytes(first);
+  double const coming = chain_->saved_bytes[saved_stage] - how_[saved_stage].kept_bytes;
+  double free = limit_ - base_ - coming - reserve_bytes(first);
+  if (replays_->seconds_leading(first, saved_stage - 1, free) == never) {
+    free = limit_ - base_ - coming;
+    if (replays_->seconds_leading(first, saved_stage - 1, free) == never) return false;
+  }
+  add_leading_run(first, saved_stage - 1, free, 0);
+  return !failed_;
+}
+
+void chain_simulator::add_leading_run(std::uint32_t s, std::uint32_t t, double free, double held) {
+  auto const& c = *chain_;
+  auto const [keep_input_of, fits] = replays_->best_leading(s, t, free);
+  if (!fits) {
+    failed_ = true;
+    return;
+  }
+  double const gradient = replays_->waiting_gradient(t + 1);
+  if (keep_input_of == 0) {
+    double const saved = c.saved_bytes[s];
+    add_op(chain_op::forward_saving, s, c.forward_s[s], base_ + held + saved + c.forward_scratch_bytes[s] + gradient);
+    if (s < t) {
+      add_leading_run(s + 1, t, free - saved, held + saved);
+    } else {
+      add_led(t + 1, held + saved);
+    }
+    add_op(chain_op::backward, s, c.backward_s[s],
+           base_ + held + saved + c.boundary_bytes[s] + c.boundary_bytes[s + 1] + c.backward_scratch_bytes[s]);
+    return;
+  }
+  add_pass(s, keep_input_of, held + gradient);
+  double const kept = c.boundary_bytes[keep_input_of];
+  if (keep_input_of <= t) {
+    add_leading_run(keep_input_of, t, free - kept, held + kept);
+  } else {
+    add_led(t + 1, held + kept);
+  }
+  add_run(s, keep_input_of - 1, free + c.saved_bytes[t + 1], held);
+}
+
+/// The backward of a saved stage whose input a replay has made.
+void chain_simulator::add_led(std::uint32_t stage, double held) {
+  auto const& c = *chain_;
+  auto const& how = how_[stage];
+  fetch(saved_out_[stage], static_cast<std::uint32_t>(ops_.size()));
+  double const gradients = c.boundary_bytes[stage] + c.boundary_bytes[stage + 1];
+  add_op(chain_op::backward, stage, c.backward_s[stage],
+         base_ + held + (c.saved_bytes[stage] - how.kept_bytes) + gradients + c.backward_scratch_bytes[stage]);
+  base_ -= how.kept_bytes;
+  kept_ -= how.kept_bytes;
+}
+
+/// Gives every fetch the earliest position from which its bytes fit until it is needed, in order of need. What forward
+/// still has to send out comes first: no fetch starts before the last ferried tensor is made.
+bool chain_simulator::place_fetches() {
+  auto const count = static_cast<std::uint32_t>(ops_.size());
+  load_.resize(count);
+  for (std::uint32_t p = 0; p < count; ++p) {
+    load_[p] = ops_[p].bytes;
+    if (load_[p] > limit_ + tolerance_) return false;
+  }
+  if (ins_.empty()) return true;
+  if (chain_->h2d_bytes_per_s <= 0) return false;
+  std::uint32_t earliest = outs_.back().used_until + 1;
+  for (auto& in : ins_) {
+    std::uint32_t p = in.consumer;
+    while (p > earliest && load_[p - 1] + in.bytes <= limit_ + tolerance_) load_[--p] += in.bytes;
+    in.position = p;
+    earliest = p;
+  }
+  return true;
+}
+
+/// When the transfers out that still hold memory leave enough of it for a fetch and for what runs until it is needed.
+double chain_simulator::leave_room(transfer_in& in, double start) const {
+  double most = 0;
+  for (std::uint32_t p = in.position; p < std::max(in.consumer, in.position + 1); ++p) most = std::max(most, load_[p]);
+  double holding = pending_;
+  std::size_t o = first_pending_;
+  while (o < outs_.size() && (outs_[o].free_s <= start || most + holding > limit_ + tolerance_)) {
+    start = std::max(start, outs_[o].free_s);
+    holding -= outs_[o++].bytes;
+  }
+  in.outs_before = std::max(in.outs_before, static_cast<std::uint32_t>(o));
+  return start;
+}
+
+bool chain_simulator::backward() {
+  auto const count = static_cast<std::uint32_t>(ops_.size());
+  double const rate = chain_->h2d_bytes_per_s;
+  double engine_free = 0;
+  std::size_t next_in = 0;
+  std::size_t next_use = 0;
+  // Forward's own operations keep their times; fetches may start beside them.
+  std::uint32_t const first = ins_.empty() ? forward_ops_ : std::min(forward_ops_, ins_.front().position);
+  double now = forward_ops_ > 0 ? ops_[forward_ops_ - 1].end_s : 0;
+  for (std::uint32_t p = first; p < count; ++p) {
+    double const before = p == 0 ? 0 : ops_[p - 1].end_s;
+    while (next_in < ins_.size() && ins_[next_in].position == p) {
+      auto& in = ins_[next_in++];
+      auto const& out = outs_[in.out];
+      double start = std::max({engine_free, before, out.free_s});
+      in.outs_before = in.out + 1;
+      if (outs_.back().free_s > start) start = leave_room(in, start);
+      in.start_s = start;
+      in.end_s = engine_free = start + in.bytes / rate;
+    }
+    auto& op = ops_[p];
+    if (p < forward_ops_) continue;
+    double start = now;
+    while (next_use < ins_.size() && ins_[next_use].consumer == p) start = std::max(start, ins_[next_use++].end_s);
+    if (first_pending_ < outs_.size()) {
+      // Early fetches count only if they have begun.
+      double bytes = op.bytes;
+      for (std::size_t k = next_use; k < next_in; ++k) {
+        if (ins_[k].start_s <= start) bytes += ins_[k].bytes;
+      }
+      if (!free_outs(start, bytes, p)) return false;
+      op.outs_before = static_cast<std::uint32_t>(first_pending_);
+    }
+    op.start_s = start;
+    op.waited_s = start - now;
+    op.end_s = now = start + op.seconds;
+  }
+  return true;
+}
+
+std::vector<scheduled> chain_simulator::schedule() const {
+  std::vector<scheduled> rows;
+  auto const drop = [&rows](double at, chain_op op, chain_tensor what) { rows.push_back({at, at, op, 0, what}); };
+  for (auto const& op : ops_) {
+    rows.push_back({op.start_s, op.end_s, op.op, op.stage, {}});
+    if (op.drops_input) drop(op.end_s, chain_op::drop_device, {chain_tensor::kind::boundary, op.stage});
+    bool const last_output = op.op == chain_op::forward_only && op.stage + 1 == chain_->stages();
+    if (last_output) drop(op.end_s, chain_op::drop_device, {chain_tensor::kind::boundary, op.stage + 1});
+  }
+  for (auto const& out : outs_) {
+    rows.push_back({out.start_s, out.end_s, chain_op::d2h, 0, out.tensor});
+    drop(out.free_s, chain_op::drop_device, out.tensor);
+  }
+  for (auto const& in : ins_) {
+    rows.push_back({in.start_s, in.end_s, chain_op::h2d, 0, outs_[in.out].tensor});
+    drop(in.end_s, chain_op::drop_host, outs_[in.out].tensor);
+  }
+  return rows;
+}
+
+}  // namespace ferry::planning

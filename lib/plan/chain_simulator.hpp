@@ -1,0 +1,113 @@
+// The exact simulator: carries a chain plan out in time, event by event and whole tensor by whole tensor.
+//
+// Forward ferries in order of production and waits for a copy out when memory is short. In backward the order of compute
+// operations is fixed first (replays come from the table), then every fetch gets the earliest position from which its
+// bytes fit until it is needed, in order of need. So memory is safe by positions and waits, whatever the timing.
+// Threads: one simulator per thread; it keeps its buffers between runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/chain.hpp"
+#include "plan/chain_plan.hpp"
+#include "plan/replay_table.hpp"
+
+namespace ferry::planning {
+
+/// A compute operation in its place.
+struct placed_op {
+  chain_op op{};
+  std::uint32_t stage = 0;
+  double seconds = 0;
+  double bytes = 0;  ///< on the device while it runs, transfers out and early fetches not counted
+  double start_s = 0;
+  double end_s = 0;
+  std::uint32_t outs_before = 0;  ///< transfers out that must have ended first, in order of production
+  double waited_s = 0;            ///< compute stood still before it
+  bool drops_input = false;       ///< its X goes when it has ended
+};
+
+struct transfer_out {
+  chain_tensor tensor;
+  double bytes = 0;
+  double start_s = 0;
+  double end_s = 0;
+  double free_s = 0;            ///< its device bytes are free from then on
+  std::uint32_t made_by = 0;    ///< the operation that produced it (position), or 0 for X[0]
+  std::uint32_t used_until = 0; ///< the last forward operation that reads it (position)
+};
+
+struct transfer_in {
+  std::uint32_t out = 0;  ///< index of its transfer out
+  double bytes = 0;
+  std::uint32_t position = 0;  ///< issued once the operations before this one have ended
+  std::uint32_t consumer = 0;  ///< the first operation that needs it
+  std::uint32_t outs_before = 0;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+class chain_simulator {
+ public:
+  chain_simulator(chain const& of, replay_table const& replays);
+
+  /// The makespan; infinity if the plan does not fit.
+  double run(chain_plan const& plan);
+
+  // Of the last run that fitted.
+  [[nodiscard]] std::vector<placed_op> const& ops() const noexcept { return ops_; }
+  [[nodiscard]] std::vector<transfer_out> const& outs() const noexcept { return outs_; }
+  [[nodiscard]] std::vector<transfer_in> const& ins() const noexcept { return ins_; }
+  /// As rows for the referee.
+  [[nodiscard]] std::vector<scheduled> schedule() const;
+  /// How many of the operations belong to forward.
+  [[nodiscard]] std::uint32_t forward_ops() const noexcept { return forward_ops_; }
+
+ private:
+  bool forward();
+  bool lay_out_backward();
+  bool lay_out_replay(std::uint32_t first, std::uint32_t last);
+  bool lay_out_leading(std::uint32_t first, std::uint32_t saved_stage);
+  void add_run(std::uint32_t s, std::uint32_t t, double free, double held);
+  void add_leading_run(std::uint32_t s, std::uint32_t t, double free, double held);
+  void add_led(std::uint32_t stage, double held);
+  void add_pass(std::uint32_t s, std::uint32_t end, double held);
+  bool place_fetches();
+  bool backward();
+  [[nodiscard]] double leave_room(transfer_in& in, double start) const;
+  void add_op(chain_op op, std::uint32_t stage, double seconds, double bytes);
+  void send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until);
+  void fetch(std::uint32_t out, std::uint32_t consumer);
+  [[nodiscard]] std::uint32_t run_start(std::uint32_t last) const;
+  [[nodiscard]] bool separate(std::uint32_t stage) const { return stage == 0 || (*plan_)[stage - 1].saving == replayed; }
+  [[nodiscard]] double reserve_bytes(std::uint32_t first) const;
+  bool free_outs(double& now, double needed, std::uint32_t position);
+  [[nodiscard]] double input_bytes(std::uint32_t stage);
+
+  chain const* chain_;
+  replay_table const* replays_;
+  double limit_;
+  double tolerance_;
+  chain_plan const* plan_ = nullptr;
+  std::vector<saving_option> how_;
+  std::vector<placed_op> ops_;
+  std::vector<transfer_out> outs_;
+  std::vector<transfer_in> ins_;
+  std::vector<double> load_;  // bytes at each position, early fetches counted
+  static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+  std::vector<std::uint32_t> saved_out_;     // index into outs_ of S[i]'s ferried part
+  std::vector<std::uint32_t> boundary_out_;  // and of X[i]
+  std::vector<std::uint8_t> fetched_;        // by index into outs_
+  double kept_ = 0;
+  double sent_ = 0;
+  double pending_ = 0;         // bytes of transfers out that still hold device memory
+  std::size_t first_pending_ = 0;
+  double base_ = 0;            // of the replay being laid out
+  std::uint32_t forward_ops_ = 0;
+  std::uint32_t direct_from_ = 0;  // the last run, if forward goes straight into it
+  double forward_end_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace ferry::planning
