@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ferry/host_device.hpp"
+#include "ferry/sim_device.hpp"
 
 namespace ferry {
 
@@ -24,13 +25,14 @@ struct byte_amount {
   friend bool operator==(byte_amount, byte_amount) noexcept = default;
 };
 
-enum class policy_kind : std::uint8_t { keep, recompute, offload, every, sqrt, selective };
+enum class policy_kind : std::uint8_t { automatic, keep, recompute, offload, every, sqrt, selective, plan };
 
 struct policy_choice {
-  policy_kind kind = policy_kind::offload;
+  policy_kind kind = policy_kind::automatic;
   unsigned every = 0;  ///< with `policy_kind::every`
+  std::string file{};  ///< with `policy_kind::plan`
 
-  friend bool operator==(policy_choice, policy_choice) noexcept = default;
+  friend bool operator==(policy_choice const&, policy_choice const&) noexcept = default;
 };
 
 enum class verify_mode : std::uint8_t { off, checksum };
@@ -52,12 +54,13 @@ struct config {
   byte_amount max_in_flight = byte_amount::share(1.0);  ///< bytes offloading at once, or a share of the budget
   std::size_t chunk_bytes = std::size_t{1} << 20;       ///< transfer unit
   unsigned run_ahead = 1;                               ///< segments the host may be ahead of the device
+  bool insure = true;                                   ///< plans ferry only what could be rebuilt
   double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
   std::string stats_file;  ///< where the session writes its statistics, as JSON
   log_level log = log_level::warning;
 
-  // The host device.
+  // The host device; the first four also the sim device.
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
   link_value link_gbps{.automatic = true};
@@ -94,5 +97,8 @@ struct setting_description {
 [[nodiscard]] std::unique_ptr<device> make_device(config const& settings);
 /// The options of the host device that `settings` describe; measures the machine if the link is `auto`.
 [[nodiscard]] host_device_options host_options(config const& settings);
+/// The options of the sim device that `settings` describe: with real memory, so that any program runs on it, and kernels
+/// that cost what an A100's memory takes for their accesses. A link on `auto` is PCIe 4's with 16 lanes.
+[[nodiscard]] sim_device_options sim_options(config const& settings);
 
 }  // namespace ferry

@@ -8,6 +8,7 @@
 // move-only and must not outlive the device; refs are lent by value and own nothing.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -76,8 +77,14 @@ struct device_capabilities {
   std::string name;
   std::size_t device_bytes = 0;
   std::size_t pinned_bytes = 0;
-  /// The host may dereference device memory (true for the host device only).
+  /// The host may dereference device memory.
   bool host_addressable = false;
+  /// Memory keeps what is written to it. Where it does not, it is addresses only: nobody may dereference them, and
+  /// copies move nothing.
+  bool holds_bytes = true;
+  /// Every allocation comes with this many times its bytes in addresses, from its first on. All of them may be handed
+  /// out, as long as no more than its bytes are in use at once: so gaps between what is in use cost nothing.
+  std::size_t addresses_per_byte = 1;
 };
 
 /// What a stream-order checker wants to be told beyond the device calls themselves. Sub-allocators
@@ -93,6 +100,39 @@ class order_hooks {
 
  protected:
   ~order_hooks() = default;
+};
+
+/// Nothing is left that could ever happen, and somebody waits for it to. The message says which streams wait for what.
+class deadlock_error : public error {
+ public:
+  using error::error;
+};
+
+/// The time of a device whose clock stands still unless somebody waits. What would run beside a real device on a thread
+/// of its own is an agent here: it acts whenever something has happened, on the thread that waits.
+class virtual_time {
+ public:
+  class agent {
+   public:
+    /// Does what there is to do now, without waiting. True if that was anything.
+    virtual bool act() = 0;
+
+   protected:
+    ~agent() = default;
+  };
+
+  /// Agents are called in the order they were added.
+  virtual void add(agent& added) = 0;
+  virtual void remove(agent& removed) noexcept = 0;
+
+  /// Lets the agents act now; no time passes. True if one of them did anything.
+  virtual bool settle() = 0;
+  /// Lets the agents act, or if they have nothing to do, lets time pass until the next thing happens and them act on
+  /// it. Throws: `deadlock_error` if nothing ever will.
+  virtual void pass_time() = 0;
+
+ protected:
+  ~virtual_time() = default;
 };
 
 class device {
@@ -135,6 +175,13 @@ class device {
 
   /// The stream-order checker that is listening, or null.
   [[nodiscard]] virtual order_hooks* order() noexcept { return nullptr; }
+
+  /// The device's clock, from a beginning of its own.
+  [[nodiscard]] virtual std::chrono::nanoseconds now() const noexcept {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+  /// How to wait for the device without blocking on it; null where time passes by itself.
+  [[nodiscard]] virtual virtual_time* time() noexcept { return nullptr; }
 };
 
 /// Owns a stream; lends `stream_ref`.

@@ -8,5 +8,8 @@
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
 #include "ferry/label.hpp"
+#include "ferry/model_profile.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/session.hpp"
+#include "ferry/sim_device.hpp"
 #include "ferry/stats.hpp"

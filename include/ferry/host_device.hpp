@@ -17,8 +17,9 @@ struct config;
 
 /// One direction of the link. `gbps` 0 means unpaced: as fast as the machine copies.
 struct link_speed {
-  double gbps = 0;
+  double gbps = 0;  ///< 1e9 bytes a second
   double latency_us = 0;
+  friend bool operator==(link_speed const&, link_speed const&) = default;
 };
 
 struct host_device_options {

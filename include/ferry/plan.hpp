@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
 
 namespace ferry {
@@ -53,13 +54,6 @@ struct profile {
   /// Throws: `format_error` naming the place and the fix.
   void check() const;
   friend bool operator==(profile const&, profile const&) = default;
-};
-
-/// One direction of a link.
-struct link_speed {
-  double gbps = 0;  ///< 1e9 bytes per second
-  double latency_us = 0;
-  friend bool operator==(link_speed const&, link_speed const&) = default;
 };
 
 struct hardware {

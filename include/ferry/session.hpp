@@ -23,6 +23,7 @@
 #include "ferry/config.hpp"
 #include "ferry/device.hpp"
 #include "ferry/item.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/stats.hpp"
 
 namespace ferry {
@@ -170,6 +171,18 @@ class session {
 
   /// Decides by this function instead of by `FERRY_POLICY`; an empty function undoes it.
   void set_placement(placement_function choose);
+
+  /// Carries out a plan from the next step on, instead of a policy. In that step, an item that the plan does not know or
+  /// knows with other bytes makes `save` throw `plan_mismatch`. Throws: `error` inside a step.
+  void follow(plan planned);
+  /// The plan in force: one that was given, or the one that policy `auto` has made; or null.
+  [[nodiscard]] plan const* followed() const noexcept;
+
+  /// Measures every step, from the next one on, for `recorded_profile`. Costs a pair of events per segment.
+  void record_profile(bool on);
+  /// What the last step looked like, once its work is done: call it after the compute stream has been synchronised.
+  /// Nothing without a recorded step, or if its micro-batches were interleaved. Throws: `error` inside a step.
+  [[nodiscard]] std::optional<profile> recorded_profile();
 
   /// Waits until no transfer is under way. Throws: as `restore`, for what failed.
   void synchronize();

@@ -24,6 +24,7 @@
 #include "device/arena.hpp"
 #include "device/host_stream.hpp"
 #include "device/link.hpp"
+#include "device/memory_names.hpp"
 #include "device/order_checker.hpp"
 #include "ferry/config.hpp"
 #include "support/log.hpp"
@@ -31,14 +32,6 @@
 namespace ferry {
 
 namespace {
-
-/// How one kind of memory is called, and what to change when it runs out.
-struct space_names {
-  char const* words;
-  char const* variable;
-};
-constexpr space_names device_names{"device memory", "FERRY_DEVICE_BYTES"};
-constexpr space_names pinned_names{"pinned memory", "FERRY_PINNED_BYTES"};
 
 /// One bounded slab of memory, mapped once. Bytes are backed by pages when they are first handed out, so
 /// that work on them faults none in.
@@ -185,7 +178,10 @@ class host_device_implementation final : public host_device {
 };
 
 host_device_implementation::host_device_implementation(host_device_options options)
-    : capabilities_{"host", options.device_bytes, options.pinned_bytes, true},
+    : capabilities_{.name = "host",
+                    .device_bytes = options.device_bytes,
+                    .pinned_bytes = options.pinned_bytes,
+                    .host_addressable = true},
       before_operation_(std::move(options.before_operation)),
       compute_threads_(options.compute_threads),
       checker_(options.check_order ? std::make_unique<order_checker>() : nullptr),
@@ -209,7 +205,7 @@ void host_device_implementation::deallocate(memory_space space, void* address) n
       space == memory_space::device ? device_memory_.deallocate(address) : pinned_memory_.deallocate(address);
   if (!known) {
     log_.warning("{} is no {} of this device: freed twice, or in the wrong space; ignored", address,
-                 (space == memory_space::device ? device_names : pinned_names).words);
+                 names_of(space).words);
   }
 }
 

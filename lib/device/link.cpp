@@ -34,16 +34,6 @@ constexpr std::size_t streaming_threshold_bytes = std::size_t{128} << 10;
 // More than this is not waking up but somebody else's work on the core.
 constexpr link_clock::duration longest_wake_up = std::chrono::microseconds(60);
 
-link_speed checked(link_speed speed) {
-  if (!std::isfinite(speed.gbps) || !std::isfinite(speed.latency_us) || speed.gbps < 0 || speed.latency_us < 0) {
-    throw invalid_argument(
-        fmt::format("a link of {} GB/s and {} us latency is impossible; set FERRY_LINK_GBPS and FERRY_LINK_LATENCY_US "
-                    "to zero or more",
-                    speed.gbps, speed.latency_us));
-  }
-  return speed;
-}
-
 // Bounded, so that an absurdly slow link cannot overflow the clock.
 link_clock::duration nanoseconds(double count) noexcept {
   constexpr double most = 1e15;
@@ -81,6 +71,16 @@ void stream_lines(std::byte* to, std::byte const* from, std::size_t bytes) noexc
 
 }  // namespace
 
+link_speed checked_speed(link_speed speed) {
+  if (!std::isfinite(speed.gbps) || !std::isfinite(speed.latency_us) || speed.gbps < 0 || speed.latency_us < 0) {
+    throw invalid_argument(
+        fmt::format("a link of {} GB/s and {} us latency is impossible; set FERRY_LINK_GBPS and FERRY_LINK_LATENCY_US "
+                    "to zero or more",
+                    speed.gbps, speed.latency_us));
+  }
+  return speed;
+}
+
 link_slot schedule_copy(link_speed speed, link_clock::time_point ready, link_clock::time_point next_free,
                         std::size_t bytes) noexcept {
   auto const start = std::max(ready, next_free);
@@ -113,7 +113,7 @@ void copy_bytes(void* to, void const* from, std::size_t bytes) noexcept {
   std::memcpy(to, from, bytes);
 }
 
-paced_link::paced_link(link_speed speed) : speed_(checked(speed)) {}
+paced_link::paced_link(link_speed speed) : speed_(checked_speed(speed)) {}
 
 link_clock::time_point paced_link::copy(void* to, void const* from, std::size_t bytes, link_clock::time_point ready) {
   std::lock_guard const exclusive(busy_);
@@ -140,7 +140,7 @@ void paced_link::wait_until(link_clock::time_point when) noexcept {
 }
 
 void paced_link::set_speed(link_speed speed) {
-  auto const valid = checked(speed);
+  auto const valid = checked_speed(speed);
   std::lock_guard const lock(speed_mutex_);
   speed_ = valid;
 }

@@ -10,6 +10,7 @@
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
 #include "ferry/host_device.hpp"
+#include "ferry/sim_device.hpp"
 
 namespace ferry {
 
@@ -131,10 +132,26 @@ host_device_options host_options(config const& settings) {
   return options;
 }
 
+sim_device_options sim_options(config const& settings) {
+  constexpr double pcie4_gbps = 25;  // what 16 lanes carry of their 31.5 GB/s
+  constexpr double a100_memory_gbps = 2039;
+  auto gbps = settings.link_gbps;
+  if (gbps.automatic) gbps.device_to_host = gbps.host_to_device = pcie4_gbps;
+  sim_device_options options;
+  options.device_bytes = settings.device_bytes;
+  options.pinned_bytes = settings.pinned_bytes;
+  options.device_to_host = {gbps.device_to_host, settings.link_latency_us.device_to_host};
+  options.host_to_device = {gbps.host_to_device, settings.link_latency_us.host_to_device};
+  options.memory_gbps = a100_memory_gbps;
+  options.backed = true;
+  return options;
+}
+
 std::unique_ptr<device> make_device(config const& settings) {
   if (settings.device == "auto" || settings.device == "host") return make_host_device(host_options(settings));
-  throw setting_error(
-      fmt::format("FERRY_DEVICE={}: this build has no such device; set FERRY_DEVICE=host (or auto)", settings.device));
+  if (settings.device == "sim") return make_sim_device(sim_options(settings));
+  throw setting_error(fmt::format(
+      "FERRY_DEVICE={}: this build has no such device; set FERRY_DEVICE=host (or auto) or sim", settings.device));
 }
 
 }  // namespace ferry

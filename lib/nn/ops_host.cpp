@@ -221,6 +221,11 @@ std::size_t ops::norm_workspace_doubles(std::size_t count) noexcept {
   return static_cast<std::size_t>(blocks_for(static_cast<long>(count), values_per_block));
 }
 
-std::unique_ptr<ops> make_host_ops(device& on) { return std::make_unique<host_ops>(on); }
+std::unique_ptr<ops> make_host_ops(device& on) {
+  if (!on.capabilities().host_addressable) {
+    throw invalid_argument("the host cannot compute on this device's memory; set FERRY_DEVICE=host");
+  }
+  return std::make_unique<host_ops>(on);
+}
 
 }  // namespace ferry::nn

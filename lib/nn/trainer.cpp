@@ -134,6 +134,11 @@ bool budget_is_enough(device& on, gpt& model, config const& settings, std::uint3
   constexpr int rehearsals = 3;
   try {
     session trial(on, settings);
+    // What `auto` does before it has a plan; where no plan fits, it goes on like that.
+    bool const plans = settings.policy.kind == policy_kind::automatic || settings.policy.kind == policy_kind::plan;
+    if (plans) {
+      trial.set_placement([](item_info const& item) { return item.boundary ? placement::offload : placement::recompute; });
+    }
     for (int i = 0; i < rehearsals; ++i) model.rehearse(trial, micro_batches);
     return true;
   } catch (out_of_memory const&) {
@@ -182,7 +187,9 @@ std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t mic
     (enough(middle) ? high : low) = middle;
   }
   auto const policy = settings.policy.kind;
-  if (policy != policy_kind::offload && policy != policy_kind::selective) return high * unit;
+  bool const by_timing = policy == policy_kind::offload || policy == policy_kind::selective ||
+                         policy == policy_kind::automatic || policy == policy_kind::plan;
+  if (!by_timing) return high * unit;
   // Where blocks lie depends on when copies end or on how long recipes took, and a rehearsal sees one timing of many:
   // room for one more of the largest makes up for what another timing scatters.
   return high * unit + largest_block_bytes(shape, batch);

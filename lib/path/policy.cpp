@@ -20,6 +20,9 @@ decision policy::decide(item_info const& item) {
 
 placement policy::choose(item_info const& item) const {
   switch (choice_.kind) {
+    case policy_kind::automatic:
+    case policy_kind::plan:  // until it is there
+      return item.boundary ? placement::offload : placement::recompute;
     case policy_kind::keep:
       return placement::keep;
     case policy_kind::recompute:

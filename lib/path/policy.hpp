@@ -1,5 +1,6 @@
 // Policies by hand: from what is known of an item when it is saved to a placement.
 //
+//   auto       two steps that keep little and measure: inputs of segments are ferried, the rest is dropped; then a plan
 //   keep       everything stays
 //   recompute  everything that has a recipe is dropped
 //   offload    everything is ferried
@@ -35,6 +36,8 @@ class policy {
   /// Whether room may be made by dropping what was placed `keep`.
   [[nodiscard]] bool keep_is_firm() const noexcept { return function_ != nullptr || choice_.kind == policy_kind::keep; }
 
+  /// A plan is to be made from the first steps.
+  [[nodiscard]] bool planning() const noexcept { return choice_.kind == policy_kind::automatic && !function_; }
   /// This step is to be measured: `learn` will want its recipes' times and the bytes it cannot do without.
   [[nodiscard]] bool measuring() const noexcept {
     return choice_.kind == policy_kind::selective && !function_ && !dearest_known_;

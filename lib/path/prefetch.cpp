@@ -7,12 +7,13 @@
 
 namespace ferry::path {
 
-void session_core::prefetch(entry& e, device_region&& region) {
+void session_core::prefetch(entry& e, device_region&& region, event_handle position) {
   transfer& t = new_transfer(e, copy_direction::host_to_device);
   t.to = region.address();
   t.from = e.pinned.address;
   t.expected_checksum = e.checksum;
   store_.device_tier().pending_uses(region, t.gates);
+  if (position) t.gates.push_back(std::move(position));
   for (auto const user : e.users) {  // a failed way back may have left readers behind
     if (auto mark = store_.events().record_if_alive(user)) t.gates.push_back(std::move(mark));
   }
@@ -24,6 +25,10 @@ void session_core::prefetch(entry& e, device_region&& region) {
 
 void session_core::prefetch_ahead() {
   prefetch_due_ = false;
+  if (conductor_) {
+    fetch_planned();
+    return;
+  }
   bool const nothing_hosted = store_.pinned_tier().bytes().used_bytes() == 0;
   if (nothing_hosted || !order_.in_backward()) return;
   auto& tier = store_.device_tier();

@@ -92,7 +92,9 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   }
   e.ready = store_.events().record(stream);
   measurements_.push_back(
-      {measurement::kind::recipe, &e, std::move(from), store_.events().record(stream, event_timing::on)});
+      {measurement::kind::recipe, &e, std::move(from), store_.events().record(stream, event_timing::on),
+       recorder_.now()});
+  if (recorder_.on()) recorder_.recipe_ran(e);
 }
 
 void session_core::throw_cycle(entry const& e) const {

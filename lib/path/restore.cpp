@@ -18,8 +18,8 @@ constexpr double unknown = std::numeric_limits<double>::infinity();
 lease session_core::restore(item_key const& key, stream_ref stream) {
   require_step("restore");
   require_own(stream);
-  enter_segment(key, stream);
   entry& e = require(key);
+  enter_segment(pass::backward, key, stream);
   progress();
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);
@@ -30,6 +30,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   ++totals_.restores;
   bool const backward_begins = !order_.in_backward();
   order_.restored(e);
+  if (recorder_.on()) recorder_.restored(e);
   // From then on there is more to prefetch only when bytes have come free or an item has become hosted.
   if (prefetch_due_ || backward_begins) prefetch_ahead();
   return held;
@@ -127,11 +128,9 @@ void session_core::order_after_writer(entry& e, stream_ref stream) {
 }
 
 void session_core::wait_for_transfer(entry const& e) {
-  patience waiting;
-  while (e.moving != nullptr) {
-    waiting.wait();
-    progress();
-  }
+  if (e.moving == nullptr) return;  // taking in what has ended might send the item on its way
+  patience waiting(device_);
+  for (progress(); e.moving != nullptr; progress()) waiting.wait();
 }
 
 /// Makes the stream wait for an item in transit. The host waits only until the last chunk is in the copy
@@ -145,15 +144,15 @@ void session_core::await_arrival(entry& e, stream_ref stream) {
            (settings_.verify == verify_mode::checksum ||
             e.moving->phase.load(std::memory_order_acquire) != transfer_phase::issued);
   };
-  patience waiting;
-  while (still_coming()) {
-    waiting.wait();
-    progress();
+  if (still_coming()) {
+    patience waiting(device_);
+    for (progress(); still_coming(); progress()) waiting.wait();
   }
   if (e.state() == item_state::hosted) return;
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
   measurements_.push_back(
-      {measurement::kind::exposed, &e, std::move(from), store_.events().record(stream, event_timing::on)});
+      {measurement::kind::exposed, &e, std::move(from), store_.events().record(stream, event_timing::on),
+       recorder_.now()});
 }
 
 /// True if the transfer was stopped in time. The stream is then ordered after the chunks that were under
@@ -162,7 +161,7 @@ bool session_core::stop_prefetch(entry& e, stream_ref stream) {
   transfer& t = *e.moving;
   t.cancel.store(true, std::memory_order_release);
   auto phase = transfer_phase::queued;
-  patience waiting;
+  patience waiting(device_);
   while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) waiting.wait();
   if (phase == transfer_phase::issued) return false;
   if (phase == transfer_phase::stopped) {

@@ -37,10 +37,12 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
   bool const hopeless = bytes > store_.device_tier().bytes().limit_bytes();
   std::optional<device_region> region;
   entry* blamed = nullptr;
-  patience waiting;
+  patience waiting(device_);
   while (!hopeless && !(region = allocate())) {
     progress();
-    if (give_way(false)) continue;
+    // What a plan has brought back early is there for a reason: rather wait for what the plan sends out.
+    bool const by_plan = conductor_.has_value() && bytes_are_coming();
+    if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
       waiting.wait();

@@ -8,17 +8,6 @@
 
 namespace ferry::path {
 
-namespace {
-
-bool reaches_beyond(item_key const& key, recipe const& how) {
-  for (auto const& input : how.inputs.keys()) {
-    if (input.segment != key.segment) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 lease session_core::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
   require_step("save");
   require_own(stream);
@@ -26,10 +15,11 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   if (memory.core_ != this) {
     throw invalid_argument(fmt::format("save of {}: the block belongs to another session", to_string(key)));
   }
-  enter_segment(key, stream);
+  enter_segment(pass::forward, key, stream);
   entry& e = store_.admit(key);
   std::uint32_t const slot = memory.slot_;
   scratch_bytes_ -= memory.bytes_;
+  if (recorder_.on() && slot == last_slot_) recorder_.scratch_saved(scratch_bytes_);
   idle_slots_.push_back(slot);
   memory.core_ = nullptr;
   memory.address_ = nullptr;
@@ -45,7 +35,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
     throw invalid_argument(fmt::format("save of {}: the memory to adopt is {}", to_string(key),
                                        memory.address == nullptr ? "a null pointer" : "of zero bytes"));
   }
-  enter_segment(key, stream);
+  enter_segment(pass::forward, key, stream);
   entry& e = store_.admit(key);
   return settle_in(e, make_room_adopting(memory), stream, std::move(on_release), std::move(how));
 }
@@ -59,14 +49,16 @@ lease session_core::settle_in(entry& e, device_region&& region, stream_ref strea
     *e.how = std::move(how);
   }
   if (on_release) e.on_release = std::move(on_release);
+  e.had_recipe = e.has_recipe;
   e.restored = false;
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
   ++e.stats.saves;
   ++totals_.saves;
 
-  bool const boundary = !e.has_recipe || reaches_beyond(e.key, *e.how);
-  auto const [where, why] = policy_.decide({e.key, e.bytes, e.has_recipe, boundary, e.stats.recipe_us});
+  if (recorder_.on()) recorder_.saved(e);
+
+  auto const [where, why] = decide(e);
   e.where = where;
   e.may_drop = e.has_recipe && !(where == placement::keep && policy_.keep_is_firm());
   count(why, e);
@@ -94,7 +86,10 @@ void session_core::end(lease& ended) noexcept {
   e.add_use(ended.stream_);
   ended.core_ = nullptr;
   ended.address_ = nullptr;
-  if (--e.leases == 0) let_be(e);
+  if (--e.leases == 0) {
+    if (e.state() == item_state::offloading) store_.mark_uses(e);
+    let_be(e);
+  }
   let_go();
 }
 

@@ -49,6 +49,7 @@ session_core::session_core(device& on, config settings)
       store_(on, limits_of(on, settings_)),
       policy_(settings_),
       order_(store_),
+      recorder_(on),
       engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
   if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
     throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
@@ -59,10 +60,11 @@ session_core::session_core(device& on, config settings)
 
 session_core::~session_core() {
   // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
-  patience waiting;
-  while (transfers_under_way_ > 0) {
-    waiting.wait();
-    progress();
+  try {
+    patience waiting(device_);
+    for (progress(); transfers_under_way_ > 0; progress()) waiting.wait();
+  } catch (deadlock_error const& stuck) {
+    log_.error("the session ends with transfers that never will: {}", stuck.what());
   }
 }
 
@@ -85,12 +87,17 @@ void session_core::release_everything() noexcept {
 void session_core::begin_step() {
   if (in_step_) throw error("begin_step: the step before has not ended; call end_step first");
   progress();
-  take_measurements(policy_.measuring());
+  take_measurements(policy_.measuring() || recorder_.on());
+  plan_if_ready();
   policy_.learn(store_, totals_.steps, forced_peak_bytes_);
   if (measurements_.empty() && totals_.steps > steps_remembered) {
     store_.forget_unused(totals_.steps - steps_remembered);
   }
   order_.begin_step();
+  recorder_.begin_step(record_ || (policy_.planning() && !conductor_ && !planning_given_up_));
+  if (conductor_) conductor_->begin_step();
+  due_fetches_.clear();
+  next_fetch_ = 0;
   segment_marks_.clear();
   scratch_peak_bytes_ = scratch_bytes_;
   segment_entered_ = false;
@@ -108,6 +115,7 @@ void session_core::begin_step() {
 void session_core::end_step() {
   require_step("end_step");
   progress();
+  if (recorder_.on()) recorder_.end_step(store_.events());
   in_step_ = false;
   for (auto& e : store_.live()) {
     if (!e.restored) count(reason::unused_at_end_of_step, e);
@@ -125,11 +133,8 @@ void session_core::end_step() {
 }
 
 void session_core::synchronize() {
-  patience waiting;
-  while (transfers_under_way_ > 0 || !deferred_.empty()) {
-    waiting.wait();
-    progress();
-  }
+  patience waiting(device_);
+  for (progress(); transfers_under_way_ > 0 || !deferred_.empty(); progress()) waiting.wait();
   for (auto const& e : store_.live()) {
     if (e.ready) device_.synchronize(e.ready.ref());
   }
@@ -156,22 +161,29 @@ entry& session_core::require(item_key const& key) {
                                          : "was not saved in this step; check its micro-batch, segment and name"));
 }
 
-/// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
-/// transfers in hand.
-void session_core::enter_segment(item_key const& key, stream_ref stream) {
-  if (segment_entered_ && key.segment == last_segment_.segment && key.micro_batch == last_segment_.micro_batch) return;
+void session_core::enter_segment(pass which, item_key const& key, stream_ref stream) {
+  bool const same_segment = key.segment == last_segment_.segment && key.micro_batch == last_segment_.micro_batch;
+  if (segment_entered_ && same_segment && which == last_pass_) return;
   segment_entered_ = true;
   last_segment_ = key;
+  last_pass_ = which;
+  if (recorder_.on()) recorder_.entered(which, key, stream, store_.events());
+  bound_run_ahead(stream);
+  if (conductor_) conduct(which, key, stream);
+}
+
+/// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
+/// transfers in hand.
+void session_core::bound_run_ahead(stream_ref stream) {
   segment_marks_.push_back(store_.events().record(stream));
   if (segment_marks_.size() <= settings_.run_ahead) return;
   event_handle const oldest = std::move(segment_marks_.front());
   segment_marks_.erase(segment_marks_.begin());
   auto status = device_.query(oldest.ref());
   if (status == event_status::pending) {
-    patience waiting;
-    while ((status = device_.query(oldest.ref())) == event_status::pending) {
+    patience waiting(device_);
+    for (progress(); (status = device_.query(oldest.ref())) == event_status::pending; progress()) {
       wait_while_ahead(waiting);
-      progress();
     }
     totals_.run_ahead_us += waiting.waited_us();
   }
@@ -191,13 +203,13 @@ void session_core::progress() {
 
 /// The device has a segment's work in its queue, so waking late costs nothing. Only what moves, or waits for room to
 /// move, wants to be seen to.
-void session_core::wait_while_ahead(patience& waiting) noexcept {
+void session_core::wait_while_ahead(patience& waiting) {
   bool const moving = transfers_under_way_ > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
   waiting.wait(std::chrono::microseconds(moving ? 500 : 2000));
 }
 
 void session_core::take_measurements(bool wait) {
-  patience waiting;
+  patience waiting(device_);
   std::erase_if(measurements_, [&](measurement const& m) {
     auto status = device_.query(m.to.ref());
     while (wait && status == event_status::pending) {
@@ -210,6 +222,7 @@ void session_core::take_measurements(bool wait) {
     if (m.what == measurement::kind::exposed) {
       m.item->stats.exposed_us += took_us;
       totals_.exposed_us += took_us;
+      recorder_.stood_still(m.stretch, took_us);
     } else {
       m.item->stats.recipe_us = took_us;
       totals_.recompute_us += took_us;
@@ -239,6 +252,8 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   blocks_[made.slot_] = std::exchange(region, {});
   ++holders_;
   scratch_bytes_ += bytes;
+  last_slot_ = made.slot_;
+  if (recorder_.on()) recorder_.scratch(scratch_bytes_);
   scratch_peak_bytes_ = std::max(scratch_peak_bytes_, scratch_bytes_);
   return made;
 }
@@ -346,6 +361,10 @@ lease session::restore(item_key const& key, stream_ref stream) { return core_->r
 void session::release(item_key const& key) { core_->release(key); }
 std::optional<item_state> session::state(item_key const& key) const { return core_->state(key); }
 void session::set_placement(placement_function choose) { core_->set_placement(std::move(choose)); }
+void session::follow(plan planned) { core_->follow(std::move(planned)); }
+plan const* session::followed() const noexcept { return core_->followed(); }
+void session::record_profile(bool on) { core_->record_profile(on); }
+std::optional<profile> session::recorded_profile() { return core_->recorded_profile(); }
 session_stats session::stats() const { return core_->stats(); }
 config const& session::settings() const noexcept { return core_->settings(); }
 

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "ferry/session.hpp"
+#include "path/conductor.hpp"
 #include "path/need_order.hpp"
 #include "path/policy.hpp"
+#include "path/recorder.hpp"
 #include "path/transfer_engine.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
@@ -51,6 +53,10 @@ class session_core {
 
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
   void set_placement(placement_function choose) { policy_.set_function(std::move(choose)); }
+  void follow(plan planned);
+  [[nodiscard]] plan const* followed() const noexcept { return conductor_ ? &conductor_->followed() : nullptr; }
+  void record_profile(bool on) noexcept { record_ = on; }
+  [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
   [[nodiscard]] config const& settings() const noexcept { return settings_; }
 
@@ -65,9 +71,10 @@ class session_core {
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
   [[nodiscard]] entry& require(item_key const& key);
-  void enter_segment(item_key const& key, stream_ref stream);
+  void bound_run_ahead(stream_ref stream);
+  void enter_segment(pass which, item_key const& key, stream_ref stream);
   void progress();
-  void wait_while_ahead(patience& waiting) noexcept;
+  void wait_while_ahead(patience& waiting);
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, entry& e) noexcept {
     e.stats.last = why;
@@ -102,7 +109,7 @@ class session_core {
   void transfer_ended(transfer& ended);
 
   // prefetch.cpp
-  void prefetch(entry& e, device_region&& region);
+  void prefetch(entry& e, device_region&& region, event_handle position = {});
   void prefetch_ahead();
   void prefetch_ended(transfer& ended, entry& e);
 
@@ -119,6 +126,14 @@ class session_core {
   [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
   [[nodiscard]] bool recipe_is_sooner(entry const& e) const;
 
+  // conduct.cpp: following a plan, and making one
+  [[nodiscard]] decision decide(entry const& e);
+  void conduct(pass which, item_key const& key, stream_ref stream);
+  void fetch_planned();
+  void plan_if_ready();
+  [[nodiscard]] hardware measured_hardware() const;
+  void forget_plan(std::string const& why);
+
   // recompute.cpp
   void recompute(entry& e, stream_ref stream, reason why);
   void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs);
@@ -131,6 +146,12 @@ class session_core {
     entry* item;
     event_handle from;
     event_handle to;
+    std::int32_t stretch;  ///< of the recorder
+  };
+  /// A fetch whose position the trainer has reached.
+  struct due_fetch {
+    entry* item;
+    event_handle position;
   };
   using deferred_list =
       boost::intrusive::list<entry, boost::intrusive::member_hook<entry, store::list_hook, &entry::awaiting_offload>,
@@ -145,6 +166,15 @@ class session_core {
   store::tiered_store store_;
   policy policy_;
   need_order order_;
+  recorder recorder_;
+  std::optional<conductor> conductor_;
+  std::vector<due_fetch> due_fetches_;  // in the plan's order
+  std::size_t next_fetch_ = 0;
+  bool record_ = false;
+  std::optional<profile> measured_;  // what the plan in force was made from
+  bool plan_is_ours_ = false;  // made by policy auto, so it may be forgotten
+  bool planning_given_up_ = false;
+  std::uint32_t warm_steps_ = 0;
   deferred_list deferred_;
   std::vector<std::unique_ptr<transfer>> transfers_;
   std::vector<transfer*> idle_transfers_;
@@ -155,6 +185,7 @@ class session_core {
 
   std::vector<event_handle> segment_marks_;
   item_key last_segment_;
+  pass last_pass_ = pass::forward;
   bool segment_entered_ = false;
 
   std::vector<device_region> blocks_;  // of blocks not saved, by their slot
@@ -163,6 +194,7 @@ class session_core {
   std::vector<measurement> measurements_;
   std::uint64_t transfers_before_step_ = 0;
   std::size_t forced_peak_bytes_ = 0;
+  std::uint32_t last_slot_ = 0;         // of the newest block
   std::size_t scratch_bytes_ = 0;       // blocks not saved
   std::size_t scratch_peak_bytes_ = 0;  // in this step
   std::size_t scratch_reserve_bytes_ = 0;

@@ -13,10 +13,6 @@ namespace ferry::path {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
-double microseconds(clock::duration span) { return std::chrono::duration<double, std::micro>(span).count(); }
-
 void add(std::atomic<double>& to, double amount) {
   to.store(to.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 }
@@ -33,13 +29,38 @@ transfer_engine::copy_lane::copy_lane(device& on, copy_direction which, label co
 
 transfer_engine::transfer_engine(device& on, engine_options options)
     : device_(on),
+      time_(on.time()),
       options_(options),
       d2h_(on, copy_direction::device_to_host, "ferry d2h"),
-      h2d_(on, copy_direction::host_to_device, "ferry h2d"),
-      thread_([this] { run(); }) {}
+      h2d_(on, copy_direction::host_to_device, "ferry h2d") {
+  options_.checksum &= on.capabilities().holds_bytes;
+  if (time_ != nullptr) {
+    time_->add(*this);
+  } else {
+    thread_ = std::thread([this] { run(); });
+  }
+}
 
 transfer_engine::~transfer_engine() {
   stopping_.store(true);
+  if (time_ != nullptr) {
+    stop_acting();
+  } else {
+    stop_thread();
+  }
+}
+
+void transfer_engine::stop_acting() noexcept {
+  try {
+    for (time_->settle(); !nothing_under_way(); time_->pass_time()) {
+    }
+  } catch (error const&) {
+    // What is in flight will never arrive; the device says so when it drops the stream.
+  }
+  time_->remove(*this);
+}
+
+void transfer_engine::stop_thread() {
   set_alert(true);
   // The engine may be waiting for room among the ended.
   while (!exited_.load()) {
@@ -52,6 +73,11 @@ transfer_engine::~transfer_engine() {
 
 void transfer_engine::submit(transfer& submitted) {
   if (auto* order = device_.order()) order->hand_over(&submissions_);
+  if (time_ != nullptr) {
+    submissions_.push(&submitted);  // every submission is accepted at once, so there is room
+    time_->settle();
+    return;
+  }
   while (!submissions_.push(&submitted)) nap(std::chrono::microseconds(20));
   submitted_.fetch_add(1);
   wake_.ring();
@@ -67,6 +93,7 @@ std::size_t transfer_engine::chunks_ahead(copy_direction direction) const noexce
 }
 
 transfer* transfer_engine::next_ended() {
+  if (time_ != nullptr) time_->settle();
   transfer* ended = nullptr;
   if (!ended_.pop(ended)) return nullptr;
   if (auto* order = device_.order()) order->take_over(&ended_);
@@ -89,6 +116,15 @@ void transfer_engine::run() {
     }
   }
   exited_.store(true);
+}
+
+bool transfer_engine::act() {
+  bool moved = progress();
+  while (!ended_late_.empty() && ended_.push(ended_late_.front())) {
+    ended_late_.pop_front();
+    moved = true;
+  }
+  return moved;
 }
 
 bool transfer_engine::progress() {
@@ -136,8 +172,8 @@ bool transfer_engine::reap(copy_lane& lane) {
 }
 
 void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
-  auto const now = clock::now();
-  double const took_us = microseconds(now - std::max(arrived.issued, lane.last_completion));
+  auto const now = device_.now();
+  double const took_us = microseconds_of(now - std::max(arrived.issued, lane.last_completion));
   lane.last_completion = now;
   add(lane.counters.chunks, 1);
   add(lane.counters.bytes, arrived.bytes);
@@ -153,7 +189,7 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
   std::size_t const total = t.arrived_bytes.load(std::memory_order_relaxed) + arrived.bytes;
   t.arrived_bytes.store(total, std::memory_order_relaxed);
   if (total == t.bytes) {
-    t.moved_us = microseconds(now - t.began);
+    t.moved_us = microseconds_of(now - t.began);
     finish(t, verify(t) ? transfer_phase::completed : transfer_phase::failed);
   } else if (t.chunks_in_flight == 0 && t.phase.load(std::memory_order_relaxed) == transfer_phase::stopped) {
     finish(t, transfer_phase::abandoned);
@@ -258,7 +294,7 @@ event_status transfer_engine::gates(transfer& waiting) {
 }
 
 void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
-  auto const now = clock::now();
+  auto const now = device_.now();
   if (chosen.issued_bytes == 0) chosen.began = now;
   chunk& next = lane.ring[(lane.first + lane.in_flight) % max_chunks_ahead];
   next.of = &chosen;
@@ -294,6 +330,10 @@ void transfer_engine::finish(transfer& ended, transfer_phase how) {
       1);
   if (auto* order = device_.order()) order->hand_over(&ended_);
   ended.phase.store(how, std::memory_order_release);
+  if (time_ != nullptr) {
+    ended_late_.push_back(&ended);
+    return;
+  }
   while (!ended_.push(&ended)) nap(std::chrono::microseconds(20));
 }
 

@@ -7,6 +7,9 @@
 //
 // Between the session's thread and the engine's stand two single-producer queues: submissions one way,
 // ended transfers the other. While a transfer is submitted the engine alone touches it, but for the atomics.
+//
+// On a device with a virtual clock there is no such thread: the engine is an agent of the device's time. It acts when
+// something has happened on the device and in every call of the session's, so both see the same instant.
 #pragma once
 
 #include <atomic>
@@ -14,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,7 +47,7 @@ struct engine_options {
   bool checksum = false;
 };
 
-class transfer_engine {
+class transfer_engine final : private virtual_time::agent {
  public:
   /// Chunks per direction handed to the device at once, until the link's speed is known.
   static constexpr std::size_t first_chunks_ahead = 3;
@@ -73,7 +77,7 @@ class transfer_engine {
     transfer* of = nullptr;
     std::size_t bytes = 0;
     event mark;
-    std::chrono::steady_clock::time_point issued;
+    std::chrono::nanoseconds issued{0};
   };
   struct copy_lane {
     copy_lane(device& on, copy_direction which, label const& name);
@@ -85,13 +89,16 @@ class transfer_engine {
     std::size_t in_flight = 0;
     bool failing = false;           ///< a chunk failed: drain before issuing more
     std::vector<transfer*> failed;  ///< to be ended once drained
-    std::chrono::steady_clock::time_point last_completion;
+    std::chrono::nanoseconds last_completion{0};
     double recent_bytes = 0;
     double recent_us = 0;
     link_counters counters;
   };
 
   void run();
+  bool act() override;
+  void stop_thread();
+  void stop_acting() noexcept;
   bool progress();
   bool accept_submissions();
   bool reap(copy_lane& lane);
@@ -114,11 +121,13 @@ class transfer_engine {
   using queue = boost::lockfree::spsc_queue<transfer*, boost::lockfree::capacity<queue_capacity>>;
 
   device& device_;
+  virtual_time* const time_;  // null where a thread drives the engine
   engine_options options_;
   copy_lane d2h_;
   copy_lane h2d_;
   queue submissions_;
   queue ended_;
+  std::deque<transfer*> ended_late_;  // on a virtual clock, where nobody makes room in `ended_` meanwhile
   static constexpr double shortest_idle_nap_us = 50;
   static constexpr double longest_idle_nap_us = 1000;
   double idle_nap_us_ = shortest_idle_nap_us;

@@ -19,7 +19,15 @@ struct saving_option {
   double ferried_bytes = 0;
   double rebuilt_bytes = 0;
   double rebuild_s = 0;
-  bool output_stays = true;  ///< the stage's output is among what is kept
+  bool output_stays = true;       ///< the stage's output is among what is kept
+  double forward_peak_bytes = 0;  ///< while forward makes it; 0: all of S at once
+  std::uint64_t tag = 0;          ///< whoever made the option knows it by this
+};
+
+/// A part of S that is placed on its own; for the lower bound of a chain with `options`.
+struct saved_piece {
+  double bytes = 0;
+  double rebuild_s = 0;  ///< infinity if it cannot be rebuilt
 };
 
 struct chain {
@@ -32,14 +40,30 @@ struct chain {
   std::vector<double> saved_bytes;     ///< L: S[0] ... S[L-1]
   std::vector<double> forward_scratch_bytes;
   std::vector<double> backward_scratch_bytes;
+  std::vector<double> passing_scratch_bytes;  ///< of a forward that saves nothing; empty: as any forward
   double device_bytes = 0;
   double host_bytes = unlimited;
   double d2h_bytes_per_s = 0;  ///< 0: nothing can be ferried
   double h2d_bytes_per_s = 0;
+  double d2h_latency_s = 0;  ///< of each transfer
+  double h2d_latency_s = 0;
+  /// Stages that cannot be run again: something in them has no recipe. Empty: all can.
+  std::vector<bool> must_save;
+  /// A ferried stage's output travels on its own, so that it can come back before the rest.
+  bool output_apart = false;
+  /// Whatever is ferried must be rebuildable from what stays: no input is ferried, and no stage's output.
+  bool insured = false;
   /// Further ways to save each stage beside all of it kept and all of it ferried. Empty, or one list per stage.
   std::vector<std::vector<saving_option>> options;
+  /// What each S consists of; empty, or one list per stage. Without it, S is one piece.
+  std::vector<std::vector<saved_piece>> pieces;
 
   [[nodiscard]] std::size_t stages() const noexcept { return forward_s.size(); }
+  [[nodiscard]] double passing_scratch(std::size_t i) const noexcept {
+    return passing_scratch_bytes.empty() ? forward_scratch_bytes[i] : passing_scratch_bytes[i];
+  }
+  [[nodiscard]] bool may_replay(std::size_t i) const noexcept { return must_save.empty() || !must_save[i]; }
+  [[nodiscard]] bool has_link() const noexcept { return d2h_bytes_per_s > 0 && h2d_bytes_per_s > 0; }
   /// The time of a step with unlimited memory.
   [[nodiscard]] double ideal_s() const noexcept;
 };

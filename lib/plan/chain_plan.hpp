@@ -48,8 +48,12 @@ using chain_plan = std::vector<stage_plan>;
 inline void settle(chain const& c, chain_plan& plan) {
   if (plan.front().input == input_mark::none) plan.front().input = input_mark::kept;
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    if (plan[i].saving >= savings(c, i)) plan[i].saving = kept_whole;
-    if (plan[i].saving >= first_option && plan[i].input == input_mark::none) plan[i].input = input_mark::kept;
+    auto& stage = plan[i];
+    if (stage.saving >= savings(c, i)) stage.saving = kept_whole;
+    if (stage.saving == replayed && !c.may_replay(i)) stage.saving = kept_whole;
+    if (c.insured && stage.saving == ferried_whole) stage.saving = savings(c, i) > first_option ? first_option : kept_whole;
+    if (c.insured && stage.input == input_mark::ferried) stage.input = input_mark::kept;
+    if (stage.saving >= first_option && stage.input == input_mark::none) stage.input = input_mark::kept;
   }
 }
 

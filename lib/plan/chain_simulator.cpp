@@ -57,7 +57,7 @@ void chain_simulator::add_op(chain_op op, std::uint32_t stage, double seconds, d
 
 void chain_simulator::send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until) {
   double const start = std::max(ready_s, outs_.empty() ? 0 : outs_.back().end_s);
-  double const end = start + bytes / chain_->d2h_bytes_per_s;
+  double const end = start + chain_->d2h_latency_s + bytes / chain_->d2h_bytes_per_s;
   auto const made_by = ops_.empty() ? 0 : static_cast<std::uint32_t>(ops_.size() - 1);
   (what.what == chain_tensor::kind::saved ? saved_out_ : boundary_out_)[what.index] =
       static_cast<std::uint32_t>(outs_.size());
@@ -80,6 +80,14 @@ bool chain_simulator::free_outs(double& now, double needed, std::uint32_t positi
   return needed + pending_ <= limit_ + tolerance_;
 }
 
+/// What the first forward of a stage makes, with its scratch memory.
+double chain_simulator::forward_bytes(std::uint32_t i) const {
+  auto const& c = *chain_;
+  if ((*plan_)[i].saving == replayed) return c.boundary_bytes[i + 1] + c.passing_scratch(i);
+  double const made = how_[i].forward_peak_bytes > 0 ? how_[i].forward_peak_bytes : c.saved_bytes[i];
+  return made + c.forward_scratch_bytes[i];
+}
+
 bool chain_simulator::forward() {
   auto const& c = *chain_;
   auto const& plan = *plan_;
@@ -99,7 +107,7 @@ bool chain_simulator::forward() {
     if (plan[i].input == input_mark::kept) {
       kept_ += bytes;
     } else if (plan[i].input == input_mark::ferried) {
-      if (c.d2h_bytes_per_s <= 0) return false;
+      if (!c.has_link()) return false;
       send({chain_tensor::kind::boundary, i}, bytes, now, i);
     } else {
       passing = bytes;
@@ -110,8 +118,7 @@ bool chain_simulator::forward() {
   forward_ops_ = direct_from_;
   for (std::uint32_t i = 0; i < direct_from_; ++i) {
     bool const saved = plan[i].saving != replayed;
-    double const made = saved ? c.saved_bytes[i] : c.boundary_bytes[i + 1];
-    double const bytes = kept_ + passing + made + c.forward_scratch_bytes[i];
+    double const bytes = kept_ + passing + forward_bytes(i);
     double const free_from = now;
     if (!free_outs(now, bytes, i)) return false;
     add_op(saved ? chain_op::forward_saving : chain_op::forward_only, i, c.forward_s[i], bytes);
@@ -130,9 +137,14 @@ bool chain_simulator::forward() {
       auto const& how = how_[i];
       kept_ += how.kept_bytes;
       if (how.ferried_bytes > 0) {
-        if (c.d2h_bytes_per_s <= 0) return false;
+        if (!c.has_link()) return false;
         bool const read_next = !how.output_stays && i + 1 < stages;
-        send({chain_tensor::kind::saved, i}, how.ferried_bytes, now, read_next ? i + 1 : i);
+        double const output = read_next && c.output_apart ? c.boundary_bytes[i + 1] : 0;
+        bool const whole = read_next && !c.output_apart;
+        if (how.ferried_bytes > output) {
+          send({chain_tensor::kind::saved, i}, how.ferried_bytes - output, now, whole ? i + 1 : i);
+        }
+        if (output > 0) send({chain_tensor::kind::boundary, i + 1}, output, now, i + 1);
       }
     } else if (i + 1 < stages && !place_input(i + 1)) {
       return false;
@@ -151,7 +163,7 @@ void chain_simulator::fetch(std::uint32_t out, std::uint32_t consumer) {
 /// Fetches X[stage] or what contains it, for the operation that comes next; the bytes that this adds to what is kept.
 double chain_simulator::input_bytes(std::uint32_t stage) {
   auto const position = static_cast<std::uint32_t>(ops_.size());
-  if (separate(stage)) {
+  if (separate(stage) || chain_->output_apart) {
     fetch(boundary_out_[stage], position);
     return boundary_out_[stage] == nowhere ? 0 : outs_[boundary_out_[stage]].bytes;
   }
@@ -252,7 +264,7 @@ void chain_simulator::add_pass(std::uint32_t s, std::uint32_t end, double held) 
   for (std::uint32_t k = s; k < end; ++k) {
     double const input = k == s ? 0 : c.boundary_bytes[k];
     add_op(chain_op::forward_only, k, c.forward_s[k],
-           base_ + held + input + c.boundary_bytes[k + 1] + c.forward_scratch_bytes[k]);
+           base_ + held + input + c.boundary_bytes[k + 1] + c.passing_scratch(k));
     ops_.back().drops_input = k > s;
   }
 }
@@ -322,7 +334,6 @@ bool chain_simulator::place_fetches() {
     if (load_[p] > limit_ + tolerance_) return false;
   }
   if (ins_.empty()) return true;
-  if (chain_->h2d_bytes_per_s <= 0) return false;
   std::uint32_t earliest = outs_.back().used_until + 1;
   for (auto& in : ins_) {
     std::uint32_t p = in.consumer;
@@ -365,7 +376,7 @@ bool chain_simulator::backward() {
       in.outs_before = in.out + 1;
       if (outs_.back().free_s > start) start = leave_room(in, start);
       in.start_s = start;
-      in.end_s = engine_free = start + in.bytes / rate;
+      in.end_s = engine_free = start + chain_->h2d_latency_s + in.bytes / rate;
     }
     auto& op = ops_[p];
     if (p < forward_ops_) continue;

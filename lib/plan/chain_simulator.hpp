@@ -61,6 +61,8 @@ class chain_simulator {
   [[nodiscard]] std::vector<transfer_in> const& ins() const noexcept { return ins_; }
   /// As rows for the referee.
   [[nodiscard]] std::vector<scheduled> schedule() const;
+  /// Bytes that went out.
+  [[nodiscard]] double sent_bytes() const noexcept { return sent_; }
   /// How many of the operations belong to forward.
   [[nodiscard]] std::uint32_t forward_ops() const noexcept { return forward_ops_; }
 
@@ -79,6 +81,7 @@ class chain_simulator {
   void add_op(chain_op op, std::uint32_t stage, double seconds, double bytes);
   void send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until);
   void fetch(std::uint32_t out, std::uint32_t consumer);
+  [[nodiscard]] double forward_bytes(std::uint32_t i) const;
   [[nodiscard]] std::uint32_t run_start(std::uint32_t last) const;
   [[nodiscard]] bool separate(std::uint32_t stage) const { return stage == 0 || (*plan_)[stage - 1].saving == replayed; }
   [[nodiscard]] double reserve_bytes(std::uint32_t first) const;

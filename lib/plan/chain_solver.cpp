@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/exact_search.hpp"
 #include "plan/label_pass.hpp"
-#include "plan/local_search.hpp"
 
 namespace ferry::planning {
 
@@ -26,6 +26,11 @@ double worthwhile_ms(std::size_t stages) {
   if (stages <= 24) return 90;
   return stages <= 100 ? 90 + 4.0 * static_cast<double>(stages - 24) : 4.5 * static_cast<double>(stages);
 }
+
+/// Exhaustive search is worth trying up to so many stages.
+constexpr std::size_t searched_exhaustively = 8;
+
+bool is_best(chain_solution const& found) { return found.seconds <= found.lower_bound_s * (1 + 1e-12); }
 
 label_grid grid_for(std::size_t stages) {
   if (stages <= 64) return {32, 6, 24};
@@ -80,42 +85,73 @@ chain_solution chain_solver::solve(solve_options const& options) {
   std::vector<search_result> scored;
   for (auto& plan : starts(options)) {
     double const seconds = simulator.run(plan);
-    if (seconds < never) scored.push_back({std::move(plan), seconds});
+    if (seconds < never) scored.push_back({std::move(plan), seconds, simulator.sent_bytes()});
   }
-  std::ranges::stable_sort(scored, {}, &search_result::seconds);
+  // Of equally fast plans the one that moves least.
+  std::ranges::stable_sort(scored, {}, [](search_result const& r) { return std::pair(r.seconds, r.sent_bytes); });
   found.lower_bound_s = lower_bound_s(chain_);
   found.first_ms = milliseconds_since(began);
+  bool const plain = chain_.options.empty() && chain_.stages() <= searched_exhaustively;
   if (scored.empty()) {
-    found.solve_ms = found.first_ms;
+    if (plain && options.exact) search_exhaustively(found);
+    found.first_seconds = found.seconds;
+    found.solve_ms = milliseconds_since(began);
     return found;
   }
-  search_result best = scored.front();
   found.feasible = true;
-  found.first_seconds = best.seconds;
-
+  found.plan = scored.front().plan;
+  found.seconds = found.first_seconds = scored.front().seconds;
   double const limit_ms = options.time_limit_ms > 0 ? options.time_limit_ms : worthwhile_ms(chain_.stages());
-  if (options.polish && best.seconds > found.lower_bound_s * (1 + 1e-12)) {
-    // Several searches side by side, from the best start and from a few that differ from it.
-    constexpr std::size_t searches = 4;
-    std::vector<search_result> ends(searches);
-    tbb::parallel_for(std::size_t{0}, searches, [&](std::size_t k) {
-      chain_simulator own(chain_, *replays_);
-      search_limits limits;
-      limits.moves = 20000;
-      limits.seed = options.seed * searches + k;
-      limits.good_enough_s = found.lower_bound_s * (1 + 1e-12);
-      limits.deadline = began + std::chrono::microseconds(static_cast<std::int64_t>(1000 * limit_ms));
-      std::size_t const from = std::min(k * (scored.size() - 1) / 8, scored.size() - 1);
-      ends[k] = improve(chain_, own, scored[from], limits);
-    });
-    for (auto& end : ends) {
-      if (end.seconds < best.seconds) best = std::move(end);
-    }
+  if (options.polish && !is_best(found)) {
+    polish(found, scored, options, began + std::chrono::microseconds(static_cast<std::int64_t>(1000 * limit_ms)));
   }
-  found.plan = std::move(best.plan);
-  found.seconds = best.seconds;
+  if (chain_.stages() <= 256) keep_what_can_stay(chain_, simulator, found.plan, found.seconds);
+  found.seconds = simulator.run(found.plan);
+  found.schedule = simulator.schedule();
+  if (options.polish && options.exact && plain && !is_best(found)) search_exhaustively(found);
+  found.proven = found.proven || is_best(found);
   found.solve_ms = milliseconds_since(began);
   return found;
+}
+
+/// Several searches side by side, from the best start and from a few that differ from it.
+void chain_solver::polish(chain_solution& found, std::vector<search_result> const& from, solve_options const& options,
+                          clock::time_point deadline) const {
+  constexpr std::size_t searches = 4;
+  bool const short_chain = chain_.stages() <= searched_exhaustively;
+  std::vector<search_result> ends(searches);
+  tbb::parallel_for(std::size_t{0}, searches, [&](std::size_t k) {
+    chain_simulator own(chain_, *replays_);
+    search_limits limits;
+    limits.moves = short_chain ? 5000 : 20000;
+    limits.seed = options.seed * searches + k;
+    limits.good_enough_s = found.lower_bound_s * (1 + 1e-12);
+    limits.deadline = deadline;
+    std::size_t const start = std::min(k * (from.size() - 1) / 8, from.size() - 1);
+    ends[k] = improve(chain_, own, from[start], limits);
+  });
+  for (auto& end : ends) {
+    if (end.seconds >= found.seconds) continue;
+    found.seconds = end.seconds;
+    found.plan = std::move(end.plan);
+  }
+}
+
+/// Looks for a schedule of any form that is faster.
+void chain_solver::search_exhaustively(chain_solution& found) const {
+  exact_limits limits;
+  limits.max_nodes = 60'000;  // a tenth of a second
+  if (found.feasible) limits.upper_bound_s = found.seconds * (1 - 1e-9);
+  auto better = exact_search(chain_, limits).solve();
+  if (better.feasible) {
+    found.feasible = true;
+    found.seconds = better.makespan_s;
+    found.schedule = std::move(better.schedule);
+    found.plan.clear();
+  }
+  if (!found.feasible) return;
+  found.proven = better.finished;
+  found.lower_bound_s = std::max(found.lower_bound_s, better.finished ? found.seconds : better.lower_bound_s);
 }
 
 std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays) {
@@ -125,8 +161,9 @@ std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays)
   auto const add = [&](chain_plan plan) {
     settle(c, plan);
     plans.push_back(plan);
-    if (c.d2h_bytes_per_s <= 0) return;
+    if (!c.has_link()) return;
     plan.front().input = input_mark::ferried;
+    settle(c, plan);
     plans.push_back(std::move(plan));
   };
   add(all(kept_whole, input_mark::kept));
@@ -168,8 +205,9 @@ std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays)
   });
   chain_simulator simulator(c, replays);
   for (auto const mark : {input_mark::kept, input_mark::ferried}) {
-    if (mark == input_mark::ferried && c.d2h_bytes_per_s <= 0) break;
+    if (mark == input_mark::ferried && !c.has_link()) break;
     chain_plan plan = all(replayed, mark);
+    settle(c, plan);
     add(plan);
     if (stages > 128) continue;  // a simulation for each stage would take too long
     double best = simulator.run(plan);
@@ -186,7 +224,7 @@ std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays)
     }
     add(std::move(plan));
   }
-  if (c.d2h_bytes_per_s > 0) {
+  if (c.has_link()) {
     for (std::uint32_t n = 1; n <= stages; n += step) {
       chain_plan plan = all(kept_whole, input_mark::kept);
       for (std::uint32_t i = 0; i < n; ++i) plan[i].saving = ferried_whole;

@@ -4,6 +4,7 @@
 // options give the same plan, unless the time limit ends the search early. Threads: one caller at a time; uses oneTBB.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "plan/chain.hpp"
 #include "plan/chain_plan.hpp"
 #include "plan/chain_simulator.hpp"
+#include "plan/local_search.hpp"
 #include "plan/lower_bound.hpp"
 #include "plan/replay_table.hpp"
 
@@ -19,14 +21,17 @@ namespace ferry::planning {
 struct solve_options {
   double time_limit_ms = 0;  ///< 0: what the chain's length deserves
   bool polish = true;        ///< false: the first plan
+  bool exact = true;         ///< short chains are searched exhaustively in the end
   std::uint64_t seed = 1;
-  std::vector<chain_plan> starts;  ///< plans to begin with, of an earlier solve for instance
+  std::vector<chain_plan> starts{};  ///< plans to begin with, of an earlier solve for instance
 };
 
 struct chain_solution {
   bool feasible = false;
   byte_floor floor;
-  chain_plan plan;
+  chain_plan plan;                  ///< empty if only the exhaustive search found the schedule
+  std::vector<scheduled> schedule;  ///< what `seconds` is the length of
+  bool proven = false;              ///< nothing is faster
   double seconds = 0;
   double first_seconds = 0;  ///< of the first plan
   double lower_bound_s = 0;
@@ -49,6 +54,9 @@ class chain_solver {
 
  private:
   [[nodiscard]] std::vector<chain_plan> starts(solve_options const& options) const;
+  void polish(chain_solution& found, std::vector<search_result> const& from, solve_options const& options,
+              std::chrono::steady_clock::time_point deadline) const;
+  void search_exhaustively(chain_solution& found) const;
 
   chain chain_;
   std::unique_ptr<replay_table> replays_;

@@ -32,7 +32,6 @@ class pass {
     std::size_t const cells = 3U * static_cast<std::size_t>(grid.kept_cells) *
                               static_cast<std::size_t>(grid.queue_cells) * static_cast<std::size_t>(grid.queue_cells);
     for (auto& of_stage : cells_) of_stage.assign(cells, -1);
-    link_ = c.d2h_bytes_per_s > 0 && c.h2d_bytes_per_s > 0;
   }
 
   std::vector<chain_plan> run(std::size_t count) {
@@ -82,7 +81,7 @@ class pass {
       return next;
     };
     for (auto const mark : {input_mark::kept, input_mark::ferried}) {
-      if (mark == input_mark::ferried && (!link_ || from.output != output_place::alone)) break;
+      if (mark == input_mark::ferried && (!c_.has_link() || c_.insured || from.output != output_place::alone)) break;
       label const start = with_input(mark);
       for (std::int8_t saving = 0; saving < savings(c_, i); ++saving) save_stage(i, start, saving);
       replay_run(i, start);
@@ -91,8 +90,9 @@ class pass {
 
   void save_stage(std::uint32_t i, label next, std::int8_t saving) {
     auto const how = saving_of(c_, i, saving);
-    if (how.ferried_bytes > 0 && !link_) return;
-    double const forward_need = next.kept + c_.saved_bytes[i] + c_.forward_scratch_bytes[i];
+    if (how.ferried_bytes > 0 && (!c_.has_link() || (c_.insured && !how.output_stays))) return;
+    double const made = how.forward_peak_bytes > 0 ? how.forward_peak_bytes : c_.saved_bytes[i];
+    double const forward_need = next.kept + made + c_.forward_scratch_bytes[i];
     if (!drain(forward_need + next.going_out - c_.device_bytes, c_.d2h_bytes_per_s, next.going_out, next.extra_s)) return;
     double const gradients = c_.boundary_bytes[i] + c_.boundary_bytes[i + 1] + c_.backward_scratch_bytes[i];
     double const backward_need = next.kept + c_.saved_bytes[i] + gradients;
@@ -119,7 +119,8 @@ class pass {
     std::uint32_t const end = std::min(stages, i + std::min(grid_.longest_run, replays_.longest()));
     for (std::uint32_t j = i; j < end; ++j) {
       // Forward of stage j, nothing saved. The last run of the chain goes straight into backward.
-      double const need = start.kept + passing + c_.boundary_bytes[j + 1] + c_.forward_scratch_bytes[j];
+      if (!c_.may_replay(j)) return;
+      double const need = start.kept + passing + c_.boundary_bytes[j + 1] + c_.passing_scratch(j);
       if (!drain(need + start.going_out - c_.device_bytes, c_.d2h_bytes_per_s, start.going_out, start.extra_s)) return;
       passing = c_.boundary_bytes[j + 1];
       forward_s += c_.forward_s[j];
@@ -200,7 +201,6 @@ class pass {
   chain const& c_;
   replay_table const& replays_;
   label_grid grid_;
-  bool link_ = false;
   std::vector<std::vector<label>> labels_;
   std::vector<std::vector<std::int32_t>> cells_;
 };

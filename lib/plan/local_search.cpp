@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ferry::planning {
 
@@ -27,7 +28,7 @@ class dice {
 class mover {
  public:
   mover(chain const& c, std::uint64_t seed) : c_(c), dice_(seed), stages_(static_cast<std::uint32_t>(c.stages())) {
-    link_ = c.d2h_bytes_per_s > 0 && c.h2d_bytes_per_s > 0;
+    link_ = c.has_link();
   }
 
   dice& roll() { return dice_; }
@@ -147,6 +148,28 @@ search_result improve(chain const& c, chain_simulator& simulator, search_result 
     }
   }
   return best;
+}
+
+void keep_what_can_stay(chain const& c, chain_simulator& simulator, chain_plan& plan, double seconds) {
+  double const limit = seconds * (1 + 1e-12);
+  auto const attempt = [&](std::size_t i, stage_plan changed) {
+    stage_plan const before = std::exchange(plan[i], changed);
+    if (before == changed) return;
+    if (simulator.run(plan) > limit) plan[i] = before;
+  };
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    bool const ferries = plan[i].saving != replayed && saving_of(c, i, plan[i].saving).ferried_bytes > 0;
+    if (ferries) {
+      auto changed = plan[i];
+      changed.saving = kept_whole;
+      attempt(i, changed);
+    }
+    if (plan[i].input == input_mark::ferried) {
+      auto changed = plan[i];
+      changed.input = input_mark::kept;
+      attempt(i, changed);
+    }
+  }
 }
 
 }  // namespace ferry::planning

@@ -19,10 +19,14 @@ struct search_limits {
 struct search_result {
   chain_plan plan;
   double seconds = 0;
+  double sent_bytes = 0;
 };
 
 /// Anneals from `start`, which must fit. The same seed and number of moves give the same result.
 [[nodiscard]] search_result improve(chain const& c, chain_simulator& simulator, search_result start,
                                     search_limits const& limits);
+
+/// The same time with less to ferry: whatever can as well stay does.
+void keep_what_can_stay(chain const& c, chain_simulator& simulator, chain_plan& plan, double seconds);
 
 }  // namespace ferry::planning

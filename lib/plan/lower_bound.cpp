@@ -38,10 +38,18 @@ class dual {
     double total = -memory * room_ - on_link * out_window_ - in * in_window_;
     if (out > on_link) total -= (out - on_link) * c_.host_bytes;
     double const again = 1 - in * c_.h2d_bytes_per_s;
-    for (std::uint32_t i = 0; i < cut_; ++i) {
-      double least = std::min(memory * c_.saved_bytes[i], again * c_.forward_s[i]);
-      if (link) least = std::min(least, (out + in) * c_.saved_bytes[i]);
+    auto const add = [&](double bytes, double rebuild_s) {
+      double least = memory * bytes;
+      if (rebuild_s < chain::unlimited) least = std::min(least, again * rebuild_s);
+      if (link) least = std::min(least, (out + in) * bytes);
       total += least;
+    };
+    for (std::uint32_t i = 0; i < cut_; ++i) {
+      if (c_.pieces.empty()) {
+        add(c_.saved_bytes[i], c_.forward_s[i]);
+      } else {
+        for (auto const& piece : c_.pieces[i]) add(piece.bytes, piece.rebuild_s);
+      }
     }
     return total;
   }

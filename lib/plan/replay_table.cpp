@@ -75,7 +75,7 @@ void replay_table::fill_rows(std::vector<std::uint32_t>& row_of, std::vector<flo
 
 void replay_table::find_equal_stages() {
   auto const& c = *chain_;
-  using description = std::tuple<double, double, double, double, double, double, double, bool>;
+  using description = std::tuple<double, double, double, double, double, double, double, double, bool, bool>;
   std::map<description, std::uint32_t> known;
   for (std::size_t i = 0; i < c.stages(); ++i) {
     description const it{c.forward_s[i],
@@ -85,6 +85,8 @@ void replay_table::find_equal_stages() {
                          c.saved_bytes[i],
                          c.forward_scratch_bytes[i],
                          c.backward_scratch_bytes[i],
+                         c.passing_scratch(i),
+                         c.may_replay(i),
                          i + 1 == c.stages()};
     kind_.push_back(known.try_emplace(it, static_cast<std::uint32_t>(known.size())).first->second);
   }
@@ -128,6 +130,7 @@ std::int32_t replay_table::saving_slots(std::uint32_t s, std::uint32_t t) const 
 void replay_table::fill(std::uint32_t s, std::uint32_t t, float* out) const {
   auto const& c = *chain_;
   std::fill(out, out + slots_ + 1, never);
+  if (!c.may_replay(s) || !c.may_replay(t)) return;
   std::int32_t const needed = saving_slots(s, t);
   auto const both = static_cast<float>(c.forward_s[s] + c.backward_s[s]);
   if (s == t) {
@@ -140,7 +143,7 @@ void replay_table::fill(std::uint32_t s, std::uint32_t t, float* out) const {
   double pass = 0;
   for (std::uint32_t k = s + 1; k <= t; ++k) {
     double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.forward_scratch_bytes[k - 1] + waiting_gradient(t));
+    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t));
     std::int32_t const kept = boundary_slots_[k];
     auto const forward = static_cast<float>(forward_before_[k] - forward_before_[s]);
     float const* const after = row(k, t);
@@ -168,6 +171,7 @@ std::int32_t replay_table::saving_slots_leading(std::uint32_t s, std::uint32_t t
 void replay_table::fill_leading(std::uint32_t s, std::uint32_t t, float* out) const {
   auto const& c = *chain_;
   std::fill(out, out + slots_ + 1, never);
+  if (!c.may_replay(s) || !c.may_replay(t)) return;
   auto const both = static_cast<float>(c.forward_s[s] + c.backward_s[s]);
   auto const led = static_cast<float>(c.backward_s[t + 1]);
   std::int32_t const held = saved_slots_[s];
@@ -182,7 +186,7 @@ void replay_table::fill_leading(std::uint32_t s, std::uint32_t t, float* out) co
   double pass = 0;
   for (std::uint32_t k = s + 1; k <= t + 1; ++k) {
     double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.forward_scratch_bytes[k - 1] + waiting_gradient(t + 1));
+    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t + 1));
     bool const through = k == t + 1;
     if (through) pass = std::max(pass, c.boundary_bytes[k] + backward_bytes(k));
     std::int32_t const kept = boundary_slots_[k];
@@ -217,7 +221,7 @@ replay_table::choice replay_table::best_leading(std::uint32_t s, std::uint32_t t
   double pass = 0;
   for (std::uint32_t k = s + 1; k <= t + 1; ++k) {
     double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.forward_scratch_bytes[k - 1] + waiting_gradient(t + 1));
+    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t + 1));
     bool const through = k == t + 1;
     if (through) pass = std::max(pass, c.boundary_bytes[k] + backward_bytes(k));
     std::int32_t const kept = boundary_slots_[k];
@@ -259,7 +263,7 @@ replay_table::choice replay_table::best(std::uint32_t s, std::uint32_t t, double
   double pass = 0;
   for (std::uint32_t k = s + 1; k <= t; ++k) {
     double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.forward_scratch_bytes[k - 1] + waiting_gradient(t));
+    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t));
     std::int32_t const kept = boundary_slots_[k];
     if (m < std::max(slots_for(pass), kept)) break;
     float const total =

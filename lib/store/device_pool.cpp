@@ -6,12 +6,20 @@
 
 namespace ferry::store {
 
-device_pool::device_pool(device& owner, std::size_t bytes) : device_(owner), slab_(owner, memory_space::device, bytes) {
+device_pool::device_pool(device& owner, std::size_t bytes)
+    : device_(owner),
+      by_address_(owner.capabilities().addresses_per_byte == 1),
+      slab_(owner, memory_space::device, bytes) {
   fences_.reserve(1024);
 }
 
 std::optional<device_region> device_pool::allocate(std::size_t bytes, label const& name) {
+  if (!by_address_) return_addresses(false);
   auto piece = slab_.allocate(bytes, name);
+  if (!piece && !resting_.empty() && bytes <= slab_.bytes().free_bytes()) {
+    return_addresses(true);  // the addresses are used up, not the bytes
+    piece = slab_.allocate(bytes, name);
+  }
   if (!piece) return std::nullopt;
   return device_region{std::move(*piece), false};
 }
@@ -29,33 +37,73 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
     adopted_bytes_ -= region.bytes();
   } else {
     auto const& place = region.piece.place;
+    ++frees_;
+    std::size_t const fences_before = fences_.size();
     for (auto const& mark : uses) {
-      if (mark && pending(mark)) fences_.push_back({place.offset, place.offset + place.bytes, mark});
+      if (mark && pending(mark)) fences_.push_back({place.offset, place.offset + place.bytes, frees_, mark});
     }
-    slab_.free(std::move(region.piece));
+    if (by_address_ || fences_.size() == fences_before) {
+      slab_.free(std::move(region.piece));
+    } else {
+      region.piece.held = {};  // the bytes are free, their old addresses are not
+      resting_.push_back({std::move(region.piece), frees_});
+    }
   }
   region = {};
   if (fences_.size() >= prune_at_) forget_finished();
 }
 
 template <typename Visit>
-void device_pool::for_overlapping(device_region const& region, Visit visit) {
+void device_pool::for_earlier_uses(device_region const& region, Visit visit) {
   if (region.adopted) return;
   std::size_t const begin = region.piece.place.offset;
   std::size_t const end = begin + region.piece.place.bytes;
-  for (auto& f : fences_) {
-    if (f.begin < end && begin < f.end) visit(f.mark);
+  auto const overlaps = [&](fence const& f) { return f.begin < end && begin < f.end; };
+  if (by_address_) {
+    for (auto& f : fences_) {
+      if (overlaps(f)) visit(f.mark);
+    }
+    return;
+  }
+  // Of the bytes given back and still in use, the newest may stay so as far as the budget has bytes that nobody holds.
+  // Whoever was handed bytes last got some of the others.
+  std::size_t unheld = slab_.bytes().free_bytes();
+  bool reused = false;
+  std::uint64_t counted = 0;
+  for (auto f = fences_.rbegin(); f != fences_.rend(); ++f) {
+    if (!pending(f->mark)) continue;
+    if (!reused && f->free_order != counted) {
+      counted = f->free_order;
+      std::size_t const bytes = f->end - f->begin;
+      reused = bytes > unheld;
+      unheld -= reused ? 0 : bytes;
+    }
+    if (reused || overlaps(*f)) visit(f->mark);
   }
 }
 
+/// Lets addresses be handed out again whose bytes are out of use, or all that there are.
+void device_pool::return_addresses(bool all) {
+  auto f = fences_.begin();  // both are in the order of the frees
+  std::erase_if(resting_, [&](resting& freed) {
+    bool in_use = false;
+    for (; f != fences_.end() && f->free_order <= freed.free_order; ++f) {
+      in_use |= f->free_order == freed.free_order && pending(f->mark);
+    }
+    if (in_use && !all) return false;
+    slab_.free(std::move(freed.piece));
+    return true;
+  });
+}
+
 void device_pool::order_after_uses(device_region const& region, stream_ref stream) {
-  for_overlapping(region, [&](event_handle const& mark) {
+  for_earlier_uses(region, [&](event_handle const& mark) {
     if (mark.stream() != stream && pending(mark)) device_.wait(stream, mark.ref());
   });
 }
 
 void device_pool::pending_uses(device_region const& region, std::vector<event_handle>& marks) {
-  for_overlapping(region, [&](event_handle const& mark) {
+  for_earlier_uses(region, [&](event_handle const& mark) {
     if (pending(mark)) marks.push_back(mark);
   });
 }
@@ -74,6 +122,7 @@ void device_pool::wait_for_uses() noexcept {
     }
   }
   fences_.clear();
+  return_addresses(true);
 }
 
 }  // namespace ferry::store

@@ -4,10 +4,16 @@
 // Bytes are given back at once, in the host's order, together with the events after which they are really
 // unused. Whoever is handed overlapping bytes next is ordered after those events: a stream is made to wait,
 // a transfer starts only once they have passed. So the host never waits for reuse, and reuse is safe
-// whatever the timing. Threads: the session's only.
+// whatever the timing.
+//
+// Where the device has more addresses than bytes, addresses rest while their old bytes are in use, and new ones say
+// nothing about whose bytes are behind them. There bytes are reused in the order they were given back, so that what is
+// really in use never exceeds the budget.
+// Threads: the session's only.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -56,17 +62,28 @@ class device_pool {
   struct fence {
     std::size_t begin;
     std::size_t end;
+    std::uint64_t free_order;  ///< marks of the same bytes share it
     event_handle mark;
+  };
+  /// Addresses whose bytes were given back and may be in use.
+  struct resting {
+    slab_piece piece;
+    std::uint64_t free_order;
   };
   [[nodiscard]] bool pending(event_handle const& mark) { return device_.query(mark.ref()) == event_status::pending; }
   void forget_finished();
+  /// Calls `visit` for the marks of what may still touch the bytes handed out as `region`.
   template <typename Visit>
-  void for_overlapping(device_region const& region, Visit visit);
+  void for_earlier_uses(device_region const& region, Visit visit);
+  void return_addresses(bool all);
 
   device& device_;
+  bool const by_address_;  // addresses are bytes
   slab slab_;
   std::size_t adopted_bytes_ = 0;
   std::vector<fence> fences_;
+  std::vector<resting> resting_;  // empty where addresses are bytes
+  std::uint64_t frees_ = 0;
   std::size_t prune_at_ = 64;
 };
 

@@ -40,6 +40,9 @@ struct entry {
   /// Streams that have used the device bytes since. They are marked only when the bytes go, so a use costs
   /// nothing; a mark may then stand later than the use, which is safe.
   boost::container::small_vector<stream_ref, 2> users;
+  /// Uses that are over in the host's order, marked where they ended: of an item on its way out, whose bytes would
+  /// otherwise seem in use by whatever the host enqueues until the copy is complete.
+  boost::container::small_vector<event_handle, 2> uses;
   std::uint64_t save_order = 0;  ///< position among all saves
   std::uint64_t saved_in_step = 0;
   static constexpr std::uint32_t never = ~std::uint32_t{0};
@@ -48,6 +51,7 @@ struct entry {
   std::uint32_t leases = 0;
   placement where = placement::keep;
   bool has_recipe = false;     ///< `how` is in force
+  bool had_recipe = false;     ///< when it was last saved
   bool may_drop = false;       ///< dropping it to make room is allowed
   bool restored = false;       ///< in this step
   bool release_asked = false;  ///< done with, as soon as the last lease ends

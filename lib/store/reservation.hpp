@@ -1,5 +1,6 @@
 // Byte budgets. A budget is a hard limit; holding part of it is a move-only reservation, so bytes can be
-// neither forgotten nor counted twice. Keeps the peak and the average over time. Threads: the session's only.
+// neither forgotten nor counted twice. Keeps the peak, and the average over time by the device's clock. Threads: the
+// session's only.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "ferry/device.hpp"
 #include "ferry/stats.hpp"
 
 namespace ferry::store {
@@ -35,7 +37,7 @@ class reservation {
 
 class budget {
  public:
-  explicit budget(std::size_t limit_bytes) noexcept : limit_bytes_(limit_bytes) {}
+  budget(device const& clock, std::size_t limit_bytes) noexcept : clock_(clock), limit_bytes_(limit_bytes) {}
   budget(budget const&) = delete;
   budget& operator=(budget const&) = delete;
 
@@ -53,7 +55,7 @@ class budget {
 
   /// The average counts only the time between these two.
   void start_clock() noexcept {
-    since_ = clock::now();
+    since_ = clock_.now();
     running_ = true;
   }
   void stop_clock() noexcept {
@@ -65,11 +67,10 @@ class budget {
 
  private:
   friend class reservation;
-  using clock = std::chrono::steady_clock;
 
   void settle() noexcept {
     if (!running_) return;
-    auto const now = clock::now();
+    auto const now = clock_.now();
     double const seconds = std::chrono::duration<double>(now - since_).count();
     byte_seconds_ += static_cast<double>(used_bytes_) * seconds;
     seconds_ += seconds;
@@ -81,11 +82,12 @@ class budget {
     if (used > peak_bytes_) peak_bytes_ = used;
   }
 
+  device const& clock_;
   std::size_t limit_bytes_;
   std::size_t used_bytes_ = 0;
   std::size_t peak_bytes_ = 0;
   bool running_ = false;
-  clock::time_point since_;
+  std::chrono::nanoseconds since_{0};
   double byte_seconds_ = 0;
   double seconds_ = 0;
 };

@@ -2,7 +2,8 @@
 
 namespace ferry::store {
 
-slab::slab(device& owner, memory_space space, std::size_t bytes) : device_(owner), budget_(bytes), arena_(bytes) {
+slab::slab(device& owner, memory_space space, std::size_t bytes)
+    : device_(owner), budget_(owner, bytes), arena_(bytes * owner.capabilities().addresses_per_byte) {
   if (bytes == 0) return;
   memory_ = memory(owner, space, bytes);
   // What has not been handed out is not to be touched: the checker learns that from the start.

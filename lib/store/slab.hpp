@@ -1,5 +1,6 @@
 // One tier's memory, taken once: a slab, the offset allocator over it and the byte budget that limits it.
-// As it is, it is the pinned tier; the device tier (device_pool) adds reuse in stream order.
+// As it is, it is the pinned tier; the device tier (device_pool) adds reuse in stream order. Where the device has more
+// addresses than bytes the allocator has all of them, and the budget alone is the limit.
 // Threads: the session's only.
 #pragma once
 

@@ -16,7 +16,7 @@ tiered_store::tiered_store(device& owner, store_limits const& limits)
       events_(owner),
       device_pool_(owner, limits.device_bytes),
       pinned_(owner, memory_space::pinned, limits.pinned_bytes),
-      in_flight_(limits.in_flight_bytes) {
+      in_flight_(owner, limits.in_flight_bytes) {
   releases_.reserve(64);
   marks_.reserve(16);
 }
@@ -76,8 +76,17 @@ void tiered_store::evict(entry& e) {
 
 void tiered_store::vacate(entry& e) { give_back(std::exchange(e.device, {}), std::move(e.on_release), take_marks(e)); }
 
+void tiered_store::mark_uses(entry& e) {
+  for (auto const stream : e.users) {
+    if (auto mark = events_.record_if_alive(stream)) e.uses.push_back(std::move(mark));
+  }
+  e.users.clear();
+}
+
 std::span<event_handle const> tiered_store::take_marks(entry& e) {
   marks_.clear();
+  for (auto& use : e.uses) marks_.push_back(std::move(use));
+  e.uses.clear();
   // The writer counts as a user, unless a later mark on its stream covers it.
   bool const covered = e.ready && std::ranges::find(e.users, e.ready.stream()) != e.users.end();
   if (e.ready && !covered) marks_.push_back(std::move(e.ready));

@@ -53,6 +53,9 @@ class tiered_store {
   /// Frees what `release` left to a transfer that has now ended.
   void free_orphans(transfer& ended);
 
+  /// Nobody uses the item for the time being: marks the ends of its uses now.
+  void mark_uses(entry& e);
+
   /// Tells trainers about adopted memory that is no longer used.
   void notify_releases();
   /// Drops what is remembered of items not saved since step `oldest`. Requires: nobody holds an entry.

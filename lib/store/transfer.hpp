@@ -66,7 +66,7 @@ struct transfer {
   std::size_t issued_bytes = 0;
   std::uint32_t chunks_in_flight = 0;
   bool gates_passed = false;
-  std::chrono::steady_clock::time_point began;
+  std::chrono::nanoseconds began{0};  ///< on the device's clock
 };
 
 }  // namespace ferry::store

@@ -127,7 +127,7 @@ constexpr std::array settings_table{
         "FERRY_HOST_BUDGET", "pinned bytes for offloaded items, or a share of the device's pinned memory",
         amount_words),
     row<&config::policy, read_policy, write_policy>("FERRY_POLICY", "what becomes of an item between its uses",
-                                                    "keep, recompute, offload, selective, every=N or sqrt"),
+                                                    "auto, keep, recompute, offload, selective, every=N, sqrt or plan=FILE"),
     row<&config::min_bytes, bytes_within<0, no_limit>, write_bytes>("FERRY_MIN_BYTES", "smaller items are kept",
                                                                     bytes_words),
     row<&config::max_in_flight, read_amount, write_amount>(
@@ -136,6 +136,9 @@ constexpr std::array settings_table{
         "FERRY_CHUNK_BYTES", "transfer unit; a transfer can be abandoned between two", "64KiB to 1GiB"),
     row<&config::run_ahead, count_within<1, 64>, count_text>(
         "FERRY_RUN_AHEAD", "segments that the host may be ahead of the device", "1 to 64"),
+    row<&config::insure, word_value<bool, switch_words>, word_text<bool, switch_words>>(
+        "FERRY_INSURE", "plans ferry only what could be rebuilt from what stays, unless that costs too much",
+        "on or off"),
     row<&config::stall_tolerance_us, tolerance_us, write_number>(
         "FERRY_STALL_TOLERANCE_US", "how much later than its recipe a transfer may be before the recipe is taken",
         "microseconds, 0 to 1e9"),
@@ -145,15 +148,16 @@ constexpr std::array settings_table{
                                                         "a file path or off"),
     row<&config::log, word_value<log_level, log_words>, word_text<log_level, log_words>>(
         "FERRY_LOG", "what is reported on standard error", "off, error, warning, info or debug"),
-    row<&config::device_bytes, bytes_within<1, no_limit>, write_bytes>("FERRY_DEVICE_BYTES",
-                                                                       "host device: its device memory", bytes_words),
-    row<&config::pinned_bytes, bytes_within<1, no_limit>, write_bytes>("FERRY_PINNED_BYTES",
-                                                                       "host device: its pinned memory", bytes_words),
-    row<&config::link_gbps, link_gbps, write_link>(
-        "FERRY_LINK_GBPS", "host device: GB/s of its link; auto balances it with this machine's compute, 0 is unpaced",
-        "auto, 0, 0.001 to 10000, or two of these numbers as d2h,h2d"),
+    row<&config::device_bytes, bytes_within<1, no_limit>, write_bytes>(
+        "FERRY_DEVICE_BYTES", "host and sim device: its device memory", bytes_words),
+    row<&config::pinned_bytes, bytes_within<1, no_limit>, write_bytes>(
+        "FERRY_PINNED_BYTES", "host and sim device: its pinned memory", bytes_words),
+    row<&config::link_gbps, link_gbps, write_link>("FERRY_LINK_GBPS",
+                                                   "host and sim device: GB/s of its link; auto balances it with this "
+                                                   "machine's compute, on sim it is PCIe 4's 25; 0 is unpaced",
+                                                   "auto, 0, 0.001 to 10000, or two of these numbers as d2h,h2d"),
     row<&config::link_latency_us, link_latency_us, write_link>("FERRY_LINK_LATENCY_US",
-                                                               "host device: latency of its link per transfer",
+                                                               "host and sim device: latency of its link per transfer",
                                                                "microseconds, 0 to 1000000, or two numbers as d2h,h2d"),
     row<&config::compute_threads, count_within<0, 1024>, count_text>(
         "FERRY_COMPUTE_THREADS", "host device: threads of a compute stream; 0 takes all of the machine's", "0 to 1024"),

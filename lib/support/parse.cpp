@@ -34,7 +34,8 @@ constexpr std::array byte_units{
     byte_unit{"tib", std::uint64_t{1} << 40},
 };
 
-constexpr std::array<std::string_view, 6> policy_words{"keep", "recompute", "offload", "every", "sqrt", "selective"};
+constexpr std::array<std::string_view, 8> policy_words{"auto",  "keep", "recompute", "offload",
+                                                       "every", "sqrt", "selective", "plan"};
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
@@ -237,14 +238,21 @@ policy_choice read_policy(std::string_view text) {
     unsigned const stride = read_count(value.substr(every.size()), 1, std::numeric_limits<unsigned>::max());
     return {policy_kind::every, stride};
   }
+  constexpr std::string_view plan = "plan=";
+  if (value.starts_with(plan)) {
+    if (value.size() == plan.size()) throw bad_value("plan needs a file");
+    return {policy_kind::plan, 0, std::string(value.substr(plan.size()))};
+  }
   auto const kind = static_cast<policy_kind>(read_word(value, policy_words));
   if (kind == policy_kind::every) throw bad_value("every needs a number of segments");
+  if (kind == policy_kind::plan) throw bad_value("plan needs a file");
   return {kind, 0};
 }
 
-std::string write_policy(policy_choice policy) {
+std::string write_policy(policy_choice const& policy) {
   std::string const word(policy_words.at(static_cast<std::size_t>(policy.kind)));
-  return policy.kind == policy_kind::every ? fmt::format("{}={}", word, policy.every) : word;
+  if (policy.kind == policy_kind::every) return fmt::format("{}={}", word, policy.every);
+  return policy.kind == policy_kind::plan ? fmt::format("{}={}", word, policy.file) : word;
 }
 
 std::size_t read_word(std::string_view text, std::span<std::string_view const> words) {

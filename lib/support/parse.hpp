@@ -38,7 +38,7 @@ class bad_value : public std::runtime_error {
 
 /// "keep", "every=4" and so on.
 [[nodiscard]] policy_choice read_policy(std::string_view text);
-[[nodiscard]] std::string write_policy(policy_choice policy);
+[[nodiscard]] std::string write_policy(policy_choice const& policy);
 
 /// One of `words`, spelled exactly.
 [[nodiscard]] std::size_t read_word(std::string_view text, std::span<std::string_view const> words);

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "ferry/device.hpp"
+
 namespace ferry {
 
 /// Tells the core that this thread spins.
@@ -20,22 +22,32 @@ inline void relax_cpu() noexcept {
 
 inline void nap(std::chrono::microseconds span) noexcept { std::this_thread::sleep_for(span); }
 
+[[nodiscard]] inline double microseconds_of(std::chrono::nanoseconds span) noexcept {
+  return static_cast<double>(span.count()) / 1e3;
+}
+
 /// Waiting for something that others bring about, by looking again and again. The longer it takes, the longer the naps:
-/// late by a quarter of the time waited at most, and few enough looks to leave the cores to those others.
+/// late by a quarter of the time waited at most, and few enough looks to leave the cores to those others. Where the
+/// device's time is virtual, a look is as far from the next as the next thing that happens.
 class patience {
  public:
-  /// One nap, of at most `longest`.
-  void wait(std::chrono::microseconds longest = std::chrono::microseconds(300)) noexcept {
+  explicit patience(device& on) noexcept : device_(on), began_(on.now()) {}
+
+  /// One nap, of at most `longest`. Throws: `deadlock_error`, on a device with a virtual clock only.
+  void wait(std::chrono::microseconds longest = std::chrono::microseconds(300)) {
     using std::chrono::microseconds;
-    auto const waited = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began_);
+    if (auto* const time = device_.time()) {
+      time->pass_time();
+      return;
+    }
+    auto const waited = std::chrono::duration_cast<microseconds>(device_.now() - began_);
     nap(std::clamp(waited / 4, microseconds(30), longest));
   }
-  [[nodiscard]] double waited_us() const noexcept {
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began_).count();
-  }
+  [[nodiscard]] double waited_us() const noexcept { return microseconds_of(device_.now() - began_); }
 
  private:
-  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  device& device_;
+  std::chrono::nanoseconds began_;
 };
 
 /// Makes the calling thread wake up as punctually as the system can: by default the kernel rounds wake-ups

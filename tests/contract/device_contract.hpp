@@ -1,11 +1,16 @@
 // The contract suite: what every device must do, whatever it is made of. A test takes a fresh device from
 // the factory it is run with, never depends on how fast anything is, and ends with a silent order checker.
+//
+// On a device with a virtual clock a kernel's function runs when the kernel is over: there a kernel that holds its
+// stream until a gate opens is one that takes long (see `long_kernel`), and whoever synchronises with it opens the gate
+// first.
 #pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "ferry/device.hpp"
@@ -32,13 +37,21 @@ class DeviceContract : public ::testing::TestWithParam<device_factory> {
   std::unique_ptr<device> device_ = make();
   device& dev() { return *device_; }
 
+  /// For tests that look again and again.
+  void let_time_pass() {
+    if (auto* const time = dev().time()) {
+      time->pass_time();
+    } else {
+      std::this_thread::yield();
+    }
+  }
   void launch(stream_ref on, unique_function<void()> work, label const& name = "work") {
     dev().launch(on, name, {}, std::move(work));
   }
   /// Holds the stream until the gate opens.
   void hold(stream_ref on, gate const& until) {
     launch(
-        on, [&until] { until.wait(); }, "hold");
+        on, [&until] { until.wait(); }, long_kernel);
   }
 };
 

@@ -217,7 +217,8 @@ TEST_P(DeviceContract, ElapsedTimeFollowsTheOrderOfMarks) {
   event const middle(dev(), event_timing::on);
   event const end(dev(), event_timing::on);
   start.record(one);
-  launch(one, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+  launch(
+      one, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }, long_kernel);
   middle.record(one);
   launch(one, [] {});
   end.record(one);
@@ -226,6 +227,15 @@ TEST_P(DeviceContract, ElapsedTimeFollowsTheOrderOfMarks) {
   EXPECT_GE(dev().elapsed_us(middle, end), 0);
   EXPECT_DOUBLE_EQ(dev().elapsed_us(start, start), 0);
   EXPECT_NEAR(dev().elapsed_us(start, end), dev().elapsed_us(start, middle) + dev().elapsed_us(middle, end), 0.01);
+}
+
+TEST_P(DeviceContract, TheClockFollowsTheWork) {
+  stream const one(dev(), stream_kind::compute, "one");
+  auto const before = dev().now();
+  launch(
+      one, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }, long_kernel);
+  one.synchronize();
+  EXPECT_GE(dev().now() - before, std::chrono::milliseconds(1));
 }
 
 TEST_P(DeviceContract, ElapsedTimeNeedsTimingAndCompletion) {

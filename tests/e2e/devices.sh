@@ -13,12 +13,14 @@ expect_out "compute threads  3"
 expect_out "device to host   1.5 GB/s"
 expect_out "host to device   unpaced"
 expect_out "cuda: not in this build"
-expect_out "sim: not in this build"
+expect_out "sim: a virtual clock"
 
 run devices --json "$scratch/devices.json"
 expect_code 0
 expect_out "balanced with this machine's compute"
+expect_out "25 GB/s, 10 us latency (PCIe 4 with 16 lanes)"
 grep -q '"name": "host"' "$scratch/devices.json" || complain "expected the host device in the JSON file"
+grep -q '"name": "sim"' "$scratch/devices.json" || complain "expected the sim device in the JSON file"
 grep -q '"available": false' "$scratch/devices.json" || complain "expected absent devices in the JSON file"
 
 run FERRY_LINK_GBPS=fast devices

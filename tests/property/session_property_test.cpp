@@ -115,4 +115,31 @@ TEST(SessionProperty, LosesNothingToFaults) {
   total.expect({reason::dropped_after_failed_offload, reason::kept_after_failed_offload});
 }
 
+program any_simulated_program() {
+  program p = *one_in(3) ? any_program_with_faults() : *one_in(2) ? any_training() : any_program();
+  p.simulated = true;
+  return p;
+}
+
+TEST(SessionProperty, OnTheSimDeviceEveryProgramRepeatsExactly) {
+  coverage total;
+  check_programs(1500, any_simulated_program, [&](program const& p) {
+    session_runner first(p);
+    session_runner second(p);
+    first.run();
+    second.run();
+    total.add(first);
+    if (auto problems = first.problems(); !problems.empty()) return problems;
+    bool const same =
+        to_json(first.stats()) == to_json(second.stats()) && first.world().dev->now() == second.world().dev->now();
+    return std::string(same ? "" : "another outcome when run again\n");
+  });
+  if (HasFailure()) return;
+  total.print();
+  EXPECT_GT(total.refused, 0U);
+  EXPECT_GT(total.strikes, 0U);
+  total.expect({reason::offloaded_by_policy, reason::evicted_for_space, reason::restored_from_host,
+                reason::recomputed_by_plan, reason::offload_cancelled_by_restore});
+}
+
 }  // namespace

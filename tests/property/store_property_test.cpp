@@ -84,7 +84,8 @@ TEST(StoreProperty, EveryArrowIsThere) {
 // Reservations wander between holders, and whatever becomes of them the budget's sum is theirs.
 RC_GTEST_PROP(StoreProperty, BudgetsAreTheSumOfTheirReservations, ()) {
   auto const limit = *any_of<std::size_t>(0, 1000);
-  budget tested(limit);
+  auto const clock = ferry::make_sim_device();
+  budget tested(*clock, limit);
   std::array<reservation, 8> held;
   std::size_t peak = 0;
   auto const length = *any_of<std::size_t>(0, 200);
@@ -205,7 +206,7 @@ class pool_user {
     pool_.wait_for_uses();
     static_cast<void>(world_.settle());
     if (world_.problems.count() > 0) RC_FAIL(world_.problems.text());
-    auto const violations = world_.dev->order_violations();
+    auto const violations = ferry::testing::order_violations(*world_.dev);
     if (!violations.empty()) RC_FAIL(violations.front());
   }
   [[nodiscard]] std::size_t held() const { return held_.size(); }
@@ -238,6 +239,7 @@ RC_GTEST_PROP(StoreProperty, DeviceBytesAreReusedInStreamOrder, ()) {
   p.budget = *rc::gen::element<std::size_t>(4096, 16384, 65536);
   p.delays_per_mille = 100;
   p.longest_delay_us = 100;
+  p.simulated = *one_in(2);
   p.seed = *any_of<std::uint64_t>(0, 1U << 30U);
   pool_user user(p);
   auto const length = *any_of<std::size_t>(0, 120);

@@ -143,7 +143,7 @@ TEST(SessionStress, ManySessionsOneAfterTheOther) {
   }
   EXPECT_TRUE(world.settle().empty());
   EXPECT_EQ(world.problems.text(), "");
-  for (auto const& violation : world.dev->order_violations()) ADD_FAILURE() << violation;
+  for (auto const& violation : order_violations(*world.dev)) ADD_FAILURE() << violation;
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ struct program {
   unsigned delays_per_mille = 0;
   unsigned longest_delay_us = 0;
   fault_rates faults;
+  bool simulated = false;  ///< on the sim device, where delays are what kernels cost
   std::uint64_t seed = 0;
   bool hold_over_steps = false;  ///< leases and blocks outlive the step
   std::size_t walk_out = 0;      ///< destroys the session after so many operations, leases held or not; 0: never
@@ -95,7 +96,8 @@ inline void showValue(program const& p, std::ostream& out) {
       << p.stall_tolerance_us << " d2h " << p.device_to_host.gbps << "/" << p.device_to_host.latency_us << " h2d "
       << p.host_to_device.gbps << "/" << p.host_to_device.latency_us << " delays " << p.delays_per_mille << "x"
       << p.longest_delay_us << " faults " << p.faults.copies_per_mille << "/" << p.faults.kernels_per_mille << " seed "
-      << p.seed << (p.hold_over_steps ? " hold_over_steps" : "") << " walk_out " << p.walk_out << "\n";
+      << p.seed << (p.simulated ? " simulated" : "") << (p.hold_over_steps ? " hold_over_steps" : "") << " walk_out "
+      << p.walk_out << "\n";
   for (std::size_t b = 0; b < p.bodies.size(); ++b) {
     out << "  body " << b << ":\n";
     for (auto const& op : p.bodies[b]) {

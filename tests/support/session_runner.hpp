@@ -164,7 +164,7 @@ inline void session_runner::run() {
   }
   session_.reset();
   world_.settle();
-  for (auto& text : world_.dev->order_violations()) world_.problems.add(std::move(text));
+  for (auto& text : order_violations(*world_.dev)) world_.problems.add(std::move(text));
 }
 
 /// False if the trainer walked out.

@@ -1,6 +1,6 @@
-// The world a random program runs in: a checked host device with delays and faults on every stream, two compute
-// streams, the trainer's own memory, and kernels that really write and compare. What goes wrong is collected, on
-// whatever thread it is noticed.
+// The world a random program runs in: a checked host device, or a sim device with real memory, with delays and faults
+// on every stream; two compute streams, the trainer's own memory, and kernels that really write and compare. What goes
+// wrong is collected, on whatever thread it is noticed.
 #pragma once
 
 #include <array>
@@ -19,8 +19,10 @@
 #include "ferry/error.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/session.hpp"
+#include "ferry/sim_device.hpp"
 #include "support/session_model.hpp"
 #include "support/session_program.hpp"
+#include "support/test_devices.hpp"
 
 namespace ferry::testing {
 
@@ -58,10 +60,23 @@ class weather {
       : seed_(seed), delays_per_mille_(delays_per_mille), longest_delay_us_(longest_delay_us), faults_(faults) {}
 
   void operator()(label const& operation) {
-    auto const drawn = mixed(seed_ + mixed(drawn_.fetch_add(1, std::memory_order_relaxed)));
-    if (drawn % 1000 < delays_per_mille_) {
-      std::this_thread::sleep_for(std::chrono::microseconds((drawn >> 10U) % longest_delay_us_));
-    }
+    auto const drawn = draw();
+    if (auto const pause = delay(drawn); pause.count() > 0) std::this_thread::sleep_for(pause);
+    strike(operation, drawn);
+  }
+  /// The same for a device that does not pause by itself.
+  std::chrono::microseconds delay() { return delay(draw()); }
+  void strike(label const& operation) { strike(operation, draw()); }
+
+  void set_stormy(bool stormy) { stormy_.store(stormy); }
+  [[nodiscard]] std::uint64_t strikes() const { return strikes_.load(); }
+
+ private:
+  std::uint64_t draw() { return mixed(seed_ + mixed(drawn_.fetch_add(1, std::memory_order_relaxed))); }
+  [[nodiscard]] std::chrono::microseconds delay(std::uint64_t drawn) const {
+    return std::chrono::microseconds(drawn % 1000 < delays_per_mille_ ? (drawn >> 10U) % longest_delay_us_ : 0);
+  }
+  void strike(label const& operation, std::uint64_t drawn) {
     bool const copy = operation.view().starts_with('i');
     unsigned const rate = copy ? faults_.copies_per_mille : faults_.kernels_per_mille;
     if (stormy_.load(std::memory_order_relaxed) && (drawn >> 40U) % 1000 < rate) {
@@ -69,10 +84,7 @@ class weather {
       throw std::runtime_error("struck by lightning");
     }
   }
-  void set_stormy(bool stormy) { stormy_.store(stormy); }
-  [[nodiscard]] std::uint64_t strikes() const { return strikes_.load(); }
 
- private:
   std::uint64_t seed_;
   unsigned delays_per_mille_;
   unsigned longest_delay_us_;
@@ -88,13 +100,7 @@ class session_world {
 
   explicit session_world(program const& p)
       : sky(p.seed, p.delays_per_mille, std::max(p.longest_delay_us, 1U), p.faults),
-        dev(make_host_device({.device_bytes = p.budget + trainers_bytes,
-                              .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
-                              .device_to_host = p.device_to_host,
-                              .host_to_device = p.host_to_device,
-                              .compute_threads = 1,
-                              .check_order = true,
-                              .before_operation = [this](label const& operation) { sky(operation); }})),
+        dev(p.simulated ? make_sim(p) : make_host(p)),
         streams{stream(*dev, stream_kind::compute, "compute 0"), stream(*dev, stream_kind::compute, "compute 1")},
         janitor_(*dev, stream_kind::compute, "janitor") {}
   session_world(session_world const&) = delete;
@@ -207,10 +213,29 @@ class session_world {
   complaints problems;
   std::uint64_t comparisons = 0;
   weather sky;
-  std::unique_ptr<host_device> dev;
+  std::unique_ptr<device> dev;
   std::array<stream, 2> streams;
 
  private:
+  std::unique_ptr<device> make_host(program const& p) {
+    return make_host_device({.device_bytes = p.budget + trainers_bytes,
+                             .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
+                             .device_to_host = p.device_to_host,
+                             .host_to_device = p.host_to_device,
+                             .compute_threads = 1,
+                             .check_order = true,
+                             .before_operation = [this](label const& operation) { sky(operation); }});
+  }
+  std::unique_ptr<device> make_sim(program const& p) {
+    return make_sim_device({.device_bytes = p.budget + trainers_bytes,
+                            .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
+                            .device_to_host = p.device_to_host,
+                            .host_to_device = p.host_to_device,
+                            .kernel_cost = [this](label const&, auto) { return sky.delay(); },
+                            .backed = true,
+                            .before_operation = [this](label const& operation) { sky.strike(operation); }});
+  }
+
   struct owned_memory {
     device_view memory;
     int returned = 0;

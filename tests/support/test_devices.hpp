@@ -11,6 +11,7 @@
 
 #include "ferry/device.hpp"
 #include "ferry/host_device.hpp"
+#include "ferry/sim_device.hpp"
 
 namespace ferry::testing {
 
@@ -28,6 +29,17 @@ inline std::unique_ptr<host_device> make_checked_host(host_device_options option
   return make_host_device(std::move(options));
 }
 
+/// The name of kernels that take long: a millisecond where time is virtual.
+inline constexpr char const* long_kernel = "hold";
+
+/// A sim device on which kernels take a microsecond.
+inline std::unique_ptr<sim_device> make_test_sim(sim_device_options options) {
+  options.kernel_cost = [](label const& name, std::span<memory_access const>) -> std::chrono::nanoseconds {
+    return name == long_kernel ? std::chrono::milliseconds(1) : std::chrono::microseconds(1);
+  };
+  return make_sim_device(std::move(options));
+}
+
 /// Every device that passes the contract suite; a new one joins by a line here.
 inline std::vector<device_factory> all_devices() {
   return {
@@ -41,6 +53,21 @@ inline std::vector<device_factory> all_devices() {
                                    .pinned_bytes = pinned_bytes,
                                    .device_to_host = {.gbps = 2, .latency_us = 5},
                                    .host_to_device = {.gbps = 2, .latency_us = 5}});
+       }},
+      {"sim",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_test_sim({.device_bytes = device_bytes,
+                               .pinned_bytes = pinned_bytes,
+                               .device_to_host = {.gbps = 20, .latency_us = 5},
+                               .host_to_device = {.gbps = 20, .latency_us = 5}});
+       }},
+      {"sim_backed",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_test_sim({.device_bytes = device_bytes,
+                               .pinned_bytes = pinned_bytes,
+                               .device_to_host = {.gbps = 20, .latency_us = 5},
+                               .host_to_device = {.gbps = 20, .latency_us = 5},
+                               .backed = true});
        }},
   };
 }

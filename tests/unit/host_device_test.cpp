@@ -208,7 +208,7 @@ TEST(MakeDevice, AutoAndHostGiveTheHostDevice) {
 }
 
 TEST(MakeDevice, SaysWhatToSetWhenTheBuildHasNoSuchDevice) {
-  for (auto const* const name : {"sim", "cuda", "cuda:1"}) {
+  for (auto const* const name : {"cuda", "cuda:1"}) {
     config settings;
     settings.device = name;
     try {

@@ -12,7 +12,7 @@
 namespace ferry::command {
 
 /// Unscoped, because the shell wants the number.
-enum exit_code : int { success = 0, failure = 1, wrong_usage = 2, was_interrupted = 130 };
+enum exit_code : int { success = 0, failure = 1, wrong_usage = 2, infeasible = 3, was_interrupted = 130 };
 
 /// A run that could not do what was asked, in one line.
 class failed : public std::runtime_error {
@@ -26,6 +26,8 @@ using runner = std::function<exit_code()>;
 runner add_env(CLI::App& program);
 runner add_devices(CLI::App& program);
 runner add_train(CLI::App& program);
+runner add_plan(CLI::App& program);
+runner add_simulate(CLI::App& program);
 
 /// Throws: `failed` if the file cannot be written.
 void write_json(std::string const& path, nlohmann::ordered_json const& value);

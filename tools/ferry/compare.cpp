@@ -23,15 +23,14 @@ namespace ferry::command {
 
 namespace {
 
-// In its first step a session learns the order of backward, how long recipes take and how fast the link is; in the
-// second it first acts on that.
-constexpr std::uint64_t learning_steps = 2;
+// In its first two steps a session learns the order of backward, how long recipes take and how fast the link is; in the
+// third it first acts on that.
+constexpr std::uint64_t learning_steps = 3;
 
 /// One policy in the comparison; the first is the reference, which has all the memory it wants.
 struct entrant {
   std::string name;
   config settings;
-  bool is_policy = true;           ///< one that --policy has, not a placement of its own
   std::unique_ptr<train_run> run;  ///< gone once it has failed
   std::string failure;             ///< why it did not fit; empty if it did
   std::vector<step_record> steps;
@@ -42,14 +41,6 @@ double median(std::vector<double> values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-/// What is cheap to rebuild is rebuilt, the rest is ferried: until a planner decides by what things cost here.
-placement selective_and_offload(item_info const& item) {
-  for (char const* const cheap : {"ln1", "ln2", "act", "att"}) {
-    if (item.key.name == label(cheap)) return placement::recompute;
-  }
-  return placement::offload;
 }
 
 class comparison {
@@ -67,7 +58,7 @@ class comparison {
   static constexpr std::size_t entrants_that_offload = 2;
 
   static std::unique_ptr<host_device> make_device_for(train_plan const& plan);
-  void enter(std::string name, config settings, placement_function placement = {});
+  void enter(std::string name, config settings);
   void attempt(entrant& runner, std::vector<float>& reference);
   [[nodiscard]] std::vector<float> gradients_of(train_run& run) const;
   void balance_link();
@@ -104,13 +95,11 @@ std::unique_ptr<host_device> comparison::make_device_for(train_plan const& plan)
   return make_host_device(std::move(options));
 }
 
-void comparison::enter(std::string name, config settings, placement_function placement) {
+void comparison::enter(std::string name, config settings) {
   auto& entered = entrants_.emplace_back();
   entered.name = std::move(name);
   entered.settings = std::move(settings);
-  entered.is_policy = !placement;
   entered.run = std::make_unique<train_run>(*device_, plan_, entered.settings);
-  if (placement) entered.run->session().set_placement(std::move(placement));
 }
 
 void comparison::enter_all() {
@@ -121,11 +110,10 @@ void comparison::enter_all() {
   reference.budget = byte_amount::exactly(plan_.keep_all_bytes);
   reference.set("FERRY_POLICY", "keep");
   enter("unlimited", reference);
-  for (char const* const policy : {"keep", "recompute", "offload"}) {
+  for (char const* const policy : {"keep", "recompute", "offload", "auto"}) {
     settings.set("FERRY_POLICY", policy);
     enter(policy, settings);
   }
-  enter("selective+offload", settings, selective_and_offload);
 }
 
 /// Gives the link the balance of a large model on a large GPU, unless the user has set it. By the fastest step so far:
@@ -166,7 +154,7 @@ void comparison::attempt(entrant& runner, std::vector<float>& reference) {
     runner.steps.push_back(runner.run->step());
   } catch (out_of_memory const& problem) {
     if (is_reference) throw;
-    runner.failure = runner.is_policy ? no_room_message(problem, plan_, runner.settings) : problem.what();
+    runner.failure = no_room_message(problem, plan_, runner.settings);
     runner.run.reset();
     return;
   }
@@ -274,7 +262,7 @@ void comparison::print_table() const {
 entrant const* comparison::fastest_policy() const {
   entrant const* best = nullptr;
   for (auto const& one : std::span(entrants_).subspan(1)) {
-    if (!one.run || !one.is_policy) continue;
+    if (!one.run) continue;
     if (best == nullptr || relative_time(one) < relative_time(*best)) best = &one;
   }
   return best;
@@ -321,7 +309,7 @@ std::string comparison::unfit_entrants() const {
 std::size_t comparison::smallest_budget_for_all() const {
   std::size_t most = 0;
   for (auto const& one : entrants_) {
-    if (!one.is_policy || one.settings.policy.kind == policy_kind::keep) continue;
+    if (one.settings.policy.kind == policy_kind::keep) continue;
     most = std::max(most, smallest_budget(plan_, one.settings));
   }
   return most;

@@ -21,8 +21,7 @@ struct absent_device {
   char const* name;
   char const* purpose;
 };
-constexpr absent_device absent_devices[]{{"sim", "a virtual clock for exploring other hardware"},
-                                         {"cuda", "NVIDIA GPUs"}};
+constexpr absent_device absent_devices[]{{"cuda", "NVIDIA GPUs"}};
 
 unsigned threads_of(host_device_options const& host) {
   return host.compute_threads > 0 ? host.compute_threads : std::max(1u, std::thread::hardware_concurrency());
@@ -33,15 +32,28 @@ std::string words_of(link_speed const& link) {
   return fmt::format("{}, {:g} us latency", speed, link.latency_us);
 }
 
-void print(host_device_options const& host, bool measured) {
+/// Memory and links, which the host and the sim device have in common.
+template <typename Options>
+void print_sizes(Options const& options) {
+  fmt::print("  device memory    {}\n", format_bytes(options.device_bytes));
+  fmt::print("  pinned memory    {}\n", format_bytes(options.pinned_bytes));
+}
+template <typename Options>
+void print_links(Options const& options, char const* note) {
+  fmt::print("  device to host   {}{}\n", words_of(options.device_to_host), note);
+  fmt::print("  host to device   {}{}\n", words_of(options.host_to_device), note);
+}
+
+void print(host_device_options const& host, sim_device_options const& sim, bool automatic) {
   fmt::print("host: a GPU's shape on this machine's CPU\n");
-  fmt::print("  device memory    {}\n", format_bytes(host.device_bytes));
-  fmt::print("  pinned memory    {}\n", format_bytes(host.pinned_bytes));
+  print_sizes(host);
   fmt::print("  compute threads  {}\n", threads_of(host));
   fmt::print("  matrix products  {}\n", nn::gemm_library());
-  char const* const note = measured ? " (balanced with this machine's compute)" : "";
-  fmt::print("  device to host   {}{}\n", words_of(host.device_to_host), note);
-  fmt::print("  host to device   {}{}\n", words_of(host.host_to_device), note);
+  print_links(host, automatic ? " (balanced with this machine's compute)" : "");
+  fmt::print("sim: a virtual clock, on which kernels and copies only cost time\n");
+  print_sizes(sim);
+  fmt::print("  kernels          their accesses at {:g} GB/s\n", sim.memory_gbps);
+  print_links(sim, automatic ? " (PCIe 4 with 16 lanes)" : "");
   for (absent_device const& absent : absent_devices) {
     fmt::print("{}: not in this build ({})\n", absent.name, absent.purpose);
   }
@@ -51,7 +63,7 @@ nlohmann::ordered_json json_of(link_speed const& link) {
   return {{"gbps", link.gbps}, {"latency_us", link.latency_us}};
 }
 
-nlohmann::ordered_json json_of(host_device_options const& host) {
+nlohmann::ordered_json json_of(host_device_options const& host, sim_device_options const& sim) {
   nlohmann::ordered_json here{{"name", "host"},
                               {"available", true},
                               {"device_bytes", host.device_bytes},
@@ -60,7 +72,14 @@ nlohmann::ordered_json json_of(host_device_options const& host) {
                               {"matrix_products", nn::gemm_library()},
                               {"device_to_host", json_of(host.device_to_host)},
                               {"host_to_device", json_of(host.host_to_device)}};
-  auto all = nlohmann::ordered_json::array({std::move(here)});
+  nlohmann::ordered_json simulated{{"name", "sim"},
+                                   {"available", true},
+                                   {"device_bytes", sim.device_bytes},
+                                   {"pinned_bytes", sim.pinned_bytes},
+                                   {"memory_gbps", sim.memory_gbps},
+                                   {"device_to_host", json_of(sim.device_to_host)},
+                                   {"host_to_device", json_of(sim.host_to_device)}};
+  auto all = nlohmann::ordered_json::array({std::move(here), std::move(simulated)});
   for (absent_device const& absent : absent_devices) all.push_back({{"name", absent.name}, {"available", false}});
   return {{"devices", std::move(all)}};
 }
@@ -68,8 +87,9 @@ nlohmann::ordered_json json_of(host_device_options const& host) {
 exit_code run(std::string const& json_file) {
   config const settings = config::from_env();
   host_device_options const host = host_options(settings);
-  if (!json_file.empty()) write_json(json_file, json_of(host));
-  print(host, settings.link_gbps.automatic);
+  sim_device_options const sim = sim_options(settings);
+  if (!json_file.empty()) write_json(json_file, json_of(host, sim));
+  print(host, sim, settings.link_gbps.automatic);
   return success;
 }
 

@@ -1,6 +1,6 @@
 // The `ferry` command. Results go to standard output, errors to standard error in one line each;
-// exit code 2 is for wrong flags and settings, 130 for an
-// interruption, 1 for everything else that fails.
+// exit code 2 is for wrong flags and settings, 3 for a budget that no plan fits, 130 for an interruption, 1 for
+// everything else that fails.
 #include <fmt/core.h>
 
 #include <csignal>
@@ -39,8 +39,11 @@ int run(int argc, char** argv) {
   CLI::App program("Ferry keeps, ferries or recomputes a trainer's activations under byte budgets.", "ferry");
   program.set_version_flag("--version", "ferry " FERRY_VERSION);
   program.require_subcommand(0, 1);
-  std::vector<std::pair<std::string, runner>> const commands{
-      {"train", add_train(program)}, {"env", add_env(program)}, {"devices", add_devices(program)}};
+  std::vector<std::pair<std::string, runner>> const commands{{"train", add_train(program)},
+                                                             {"plan", add_plan(program)},
+                                                             {"simulate", add_simulate(program)},
+                                                             {"env", add_env(program)},
+                                                             {"devices", add_devices(program)}};
   try {
     program.parse(argc, argv);
   } catch (CLI::Success const& asked) {  // --help and --version
@@ -72,6 +75,8 @@ int main(int argc, char** argv) {
     return report(wrong_usage, problem.what());
   } catch (ferry::invalid_argument const& problem) {
     return report(wrong_usage, problem.what());
+  } catch (ferry::infeasible_budget const& problem) {
+    return report(infeasible, problem.what());
   } catch (std::exception const& problem) {
     return report(failure, problem.what());
   }

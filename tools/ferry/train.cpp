@@ -14,6 +14,7 @@
 #include "compare.hpp"
 #include "ferry/error.hpp"
 #include "interrupt.hpp"
+#include "nn/atomic_file.hpp"
 #include "nn/checkpoint.hpp"
 #include "nn/sample.hpp"
 #include "printable.hpp"
@@ -125,6 +126,19 @@ void write_results(train_run& run, train_plan const& plan, std::vector<step_reco
   write_json(plan.flags.json_file, {{"steps", std::move(steps)}, {"summary", summary_of(run, plan, records)}});
 }
 
+/// What the session has measured, named after the model.
+void write_profile(train_run& run, train_plan const& plan) {
+  if (plan.flags.profile_file.empty()) return;
+  auto recorded = run.session().recorded_profile();
+  if (!recorded) throw failed("--profile: no step was measured to its end");
+  recorded->name = fmt::format("gpt {}x{}, context {}, batch {}", plan.shape.layers, plan.shape.width,
+                               plan.shape.context, plan.batch);
+  auto const text = to_json(*recorded);
+  nn::atomic_file file(plan.flags.profile_file);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
 std::vector<step_record> train(train_run& run, train_plan const& plan, train_progress& progress) {
   auto const& flags = plan.flags;
   std::vector<step_record> records;
@@ -191,6 +205,7 @@ void print_summary(train_run& run, std::vector<step_record> const& records) {
 exit_code carry_out(train_plan const& plan) {
   auto const on = make_device(plan.settings);
   train_run run(*on, plan, plan.settings);
+  if (!plan.flags.profile_file.empty()) run.session().record_profile(true);
   start_from_files(run.trainer(), plan);
   print_setting(plan, run.trainer().model().layout());
   if (run.trainer().steps_done() >= plan.flags.training.steps) {
@@ -205,6 +220,7 @@ exit_code carry_out(train_plan const& plan) {
     auto const gradients = run.trainer().gradients();
     nn::save_model(plan.flags.gradients_file, plan.shape, run.trainer().model().layout(), gradients);
   }
+  write_profile(run, plan);
   write_results(run, plan, records);
   print_summary(run, records);
   if (interrupted()) {

@@ -1,45 +1,18 @@
 // The flags of `ferry train`: their names, groups and limits.
-#include <fmt/format.h>
-
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <charconv>
 #include <limits>
 #include <string>
-#include <string_view>
 
+#include "flags.hpp"
 #include "train_options.hpp"
 
 namespace ferry::command {
 
 namespace {
 
-/// All of `text` as a number of that type, or why it is none.
-template <typename Number>
-std::string number_problem(std::string_view text, Number least, Number most) {
-  Number value{};
-  char const* const end = text.data() + text.size();
-  auto const [stop, status] = std::from_chars(text.data(), end, value);
-  if (status == std::errc::invalid_argument || stop != end) {
-    return fmt::format("'{}' is not a {}number", text, std::numeric_limits<Number>::is_integer ? "whole " : "");
-  }
-  bool const inside = status == std::errc{} && value >= least && value <= most;  // which "nan" never is
-  return inside ? "" : fmt::format("{} is out of range; give a number from {} to {}", text, least, most);
-}
-
-/// Asked of the text, because the library takes "-1" for the largest of all unsigned numbers.
-template <typename Number>
-CLI::Validator within(Number least, Number most) {
-  return {[=](std::string& text) { return number_problem(text, least, most); }, ""};
-}
-
 constexpr std::int64_t most_steps = 1'000'000'000;
 CLI::Validator count_from(std::int64_t least, std::int64_t most = most_steps) { return within(least, most); }
-
-/// "$FILE" of a script that forgot to set it.
-CLI::Validator some_name() {
-  return {[](std::string& text) { return std::string(text.empty() ? "is empty; give the name of a file" : ""); }, ""};
-}
 
 }  // namespace
 
@@ -77,7 +50,7 @@ void add_train_flags(CLI::App& command, train_flags& into) {
       ->group(model);
 
   constexpr char const* memory = "Memory";
-  command.add_option("--policy", into.policy, "As FERRY_POLICY: keep, recompute, offload, selective, every=N, sqrt")
+  command.add_option("--policy", into.policy, "As FERRY_POLICY: auto, keep, recompute, offload, selective, every=N, sqrt, plan=FILE")
       ->type_name("POLICY")
       ->group(memory);
   command
@@ -120,6 +93,7 @@ void add_train_flags(CLI::App& command, train_flags& into) {
   number("--save-every", into.save_every, "Save every N steps too", files)->check(count_from(1));
   command.add_flag("--resume", into.resume, "Go on from FILE.state of --save FILE")->group(files);
   file("--save-grads", into.gradients_file, "Save the last step's gradients here", files);
+  file("--profile", into.profile_file, "Write what a step looked like here, for `ferry plan`", files);
   file("--json", into.json_file, "Write every step and a summary here, as JSON", files);
 
   constexpr char const* output = "Output";

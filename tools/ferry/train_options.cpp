@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ferry/error.hpp"
+#include "flags.hpp"
 #include "nn/atomic_file.hpp"
 #include "nn/checkpoint.hpp"
 #include "nn/file_error.hpp"
@@ -112,19 +113,6 @@ nn::token_data load_data(train_flags const& flags, nn::gpt_shape const& shape) {
   return nn::token_data::from_tokens(flags.data_file, width, static_cast<std::size_t>(shape.vocabulary));
 }
 
-/// A setting by its flag, which goes before its variable and is what an error has to name.
-void set_by_flag(config& settings, std::string_view variable, std::string const& flag,
-                 std::optional<std::string> const& value) {
-  if (!value) return;
-  try {
-    settings.set(variable, *value);
-  } catch (setting_error const& problem) {
-    std::string_view text = problem.what();
-    if (text.starts_with(variable)) text.remove_prefix(variable.size());
-    throw setting_error(flag + std::string(text));
-  }
-}
-
 std::size_t asked_budget(train_plan const& plan) {
   auto const& settings = plan.settings;
   if (plan.flags.budget) return settings.budget.of(plan.keep_all_bytes);
@@ -190,7 +178,9 @@ void settle_memory(train_plan& plan) {
   if (!device_is_given) settings.device_bytes = plan.device_bytes_for(plan.budget_bytes);
   settings.budget = byte_amount::exactly(plan.budget_bytes);
   settle_pinned_memory(plan);
-  bool const offloads = settings.policy.kind == policy_kind::offload;
+  auto const policy = settings.policy.kind;
+  bool const offloads =
+      policy == policy_kind::offload || policy == policy_kind::automatic || policy == policy_kind::plan;
   std::size_t const activations = offloads ? std::max(plan.budget_bytes, plan.keep_all_bytes) : plan.budget_bytes;
   // To begin and to save, the weights and moments are in ordinary memory a second time.
   require_machine_memory(plan.device_bytes_for(std::max(activations, activations + plan.state_bytes())));
@@ -203,7 +193,7 @@ void require_usable_files(train_plan const& plan) {
   if (flags.resume && !std::filesystem::exists(plan.state_file(), unknown)) {
     throw nn::file_error(plan.state_file(), "is not there to resume from", "check --save, or leave out --resume");
   }
-  for (auto const& file : {flags.save_file, flags.gradients_file, flags.json_file}) {
+  for (auto const& file : {flags.save_file, flags.gradients_file, flags.profile_file, flags.json_file}) {
     if (!file.empty()) nn::require_writable(file);
   }
   if (!flags.save_file.empty()) nn::require_writable(plan.state_file());

@@ -23,7 +23,7 @@ struct train_flags {
   bool untied = false;
   std::string attention;
   std::optional<std::string> policy, budget;
-  std::string init_file, save_file, gradients_file, json_file;
+  std::string init_file, save_file, gradients_file, profile_file, json_file;
   bool resume = false;
   bool compare = false;
   std::uint64_t save_every = 0;

@@ -1,0 +1,48 @@
+#include "path/conductor.hpp"
+
+#include <utility>
+
+namespace ferry::path {
+
+conductor::conductor(plan planned) : plan_(std::move(planned)) {
+  items_.reserve(plan_.items.size());
+  for (auto const& one : plan_.items) {
+    items_.emplace(item_key{0, one.item.segment, label(one.item.name)}, planned_item{one.where, one.bytes});
+  }
+  std::size_t first = 0;
+  for (auto const& op : plan_.operations) {
+    switch (op.what) {
+      case plan_operation::kind::forward:
+      case plan_operation::kind::backward: {
+        auto const which = op.what == plan_operation::kind::forward ? pass::forward : pass::backward;
+        steps_.push_back({which, op.segment, std::exchange(first, directives_.size()), directives_.size()});
+        break;
+      }
+      case plan_operation::kind::offload:
+        break;  // an item goes out when it is saved
+      case plan_operation::kind::fetch:
+      case plan_operation::kind::rebuild:
+      case plan_operation::kind::drop:
+        directives_.push_back({op.what, {0, op.segment, label(op.item)}});
+        break;
+    }
+  }
+}
+
+conductor::planned_item const* conductor::find(item_key const& key) const {
+  auto const found = items_.find(item_key{0, key.segment, key.name});
+  return found == items_.end() ? nullptr : &found->second;
+}
+
+std::span<conductor::directive const> conductor::enter(pass which, item_key const& key) {
+  auto const matches = [&](step const& s) { return s.which == which && s.segment == key.segment; };
+  if (next_ == steps_.size() || !matches(steps_[next_])) {
+    // Every micro-batch begins the plan anew; anything else was not foreseen, and is left alone.
+    if (steps_.empty() || !matches(steps_.front())) return {};
+    next_ = 0;
+  }
+  auto const& entered = steps_[next_++];
+  return std::span(directives_).subspan(entered.first, entered.end - entered.first);
+}
+
+}  // namespace ferry::path

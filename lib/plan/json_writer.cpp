@@ -1,0 +1,17 @@
+#include "plan/json_writer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "plan/json_reader.hpp"
+
+namespace ferry::planning {
+
+std::string json_text(std::string_view text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (nlohmann::json::type_error const&) {
+    throw misfit("", "the name " + shown(text) + " is not UTF-8", "JSON holds nothing else: rename it");
+  }
+}
+
+}  // namespace ferry::planning

@@ -1,0 +1,23 @@
+#include "flags.hpp"
+
+#include "ferry/error.hpp"
+
+namespace ferry::command {
+
+CLI::Validator some_name() {
+  return {[](std::string& text) { return std::string(text.empty() ? "is empty; give the name of a file" : ""); }, ""};
+}
+
+void set_by_flag(config& settings, std::string_view variable, std::string const& flag,
+                 std::optional<std::string> const& value) {
+  if (!value) return;
+  try {
+    settings.set(variable, *value);
+  } catch (setting_error const& problem) {
+    std::string_view text = problem.what();
+    if (text.starts_with(variable)) text.remove_prefix(variable.size());
+    throw setting_error(flag + std::string(text));
+  }
+}
+
+}  // namespace ferry::command

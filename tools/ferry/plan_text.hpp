@@ -1,0 +1,31 @@
+// A plan in words, and as JSON for whoever compares plans.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "ferry/plan.hpp"
+#include "step_flags.hpp"
+
+namespace ferry::command {
+
+/// A letter for every item, a line for every segment; equal ones that follow each other share a line.
+[[nodiscard]] std::string placement_table(plan const& planned);
+/// What it costs and where the bytes are.
+[[nodiscard]] std::string forecast(plan const& planned);
+/// Its three lanes over time.
+[[nodiscard]] std::string timeline(plan const& planned);
+/// Why every item is where it is: of all, of those with a name, or of one segment.
+/// Throws: `setting_error` if `of` is neither.
+[[nodiscard]] std::string reasons(plan const& planned, std::string const& of);
+
+/// How far above the lower bound a step is, at most.
+[[nodiscard]] double gap(plan const& planned) noexcept;
+[[nodiscard]] double recompute_flops(plan const& planned) noexcept;
+/// "3" or "3-11"
+[[nodiscard]] std::string words_of_range(std::size_t first, std::size_t last);
+
+/// The forecast's numbers and every item; operations are in the plan file.
+[[nodiscard]] nlohmann::ordered_json report(plan const& planned, given_step const& given);
+
+}  // namespace ferry::command

@@ -1,0 +1,36 @@
+// Which step on which hardware, under which budgets: what `ferry plan` and `ferry simulate` have in common.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "ferry/plan.hpp"
+
+namespace ferry::command {
+
+/// As typed.
+struct step_flags {
+  std::string profile_file, gpt, hardware_file, gpu;
+  std::optional<std::string> budget, host_budget;
+};
+
+/// Adds the flags to `command`, which fills `into` when it is parsed.
+void add_step_flags(CLI::App& command, step_flags& into);
+
+struct given_step {
+  profile step;
+  hardware on;
+  std::size_t keep_all_bytes = 0;  ///< of all items; budgets in shares are of it
+};
+
+/// Throws: `setting_error` that names the flag, `format_error` that names the file.
+[[nodiscard]] given_step load_step(step_flags const& flags);
+
+/// Nothing if it is not given. Throws: `setting_error`, also for more than the device has.
+[[nodiscard]] std::optional<std::size_t> device_budget(step_flags const& flags, given_step const& given);
+/// Shares are of the hardware's pinned memory.
+[[nodiscard]] std::optional<std::size_t> host_budget(step_flags const& flags, given_step const& given);
+
+}  // namespace ferry::command
