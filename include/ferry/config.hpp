@@ -97,8 +97,8 @@ struct setting_description {
 [[nodiscard]] std::unique_ptr<device> make_device(config const& settings);
 /// The options of the host device that `settings` describe; measures the machine if the link is `auto`.
 [[nodiscard]] host_device_options host_options(config const& settings);
-/// The options of the sim device that `settings` describe: with real memory, so that any program runs on it, and kernels
-/// that cost what an A100's memory takes for their accesses. A link on `auto` is PCIe 4's with 16 lanes.
+/// The options of the sim device that `settings` describe: with real memory, so that any program runs on it, and
+/// kernels that cost what an A100's memory takes for their accesses. A link on `auto` is PCIe 4's with 16 lanes.
 [[nodiscard]] sim_device_options sim_options(config const& settings);
 
 }  // namespace ferry

@@ -172,8 +172,8 @@ class session {
   /// Decides by this function instead of by `FERRY_POLICY`; an empty function undoes it.
   void set_placement(placement_function choose);
 
-  /// Carries out a plan from the next step on, instead of a policy. In that step, an item that the plan does not know or
-  /// knows with other bytes makes `save` throw `plan_mismatch`. Throws: `error` inside a step.
+  /// Carries out a plan from the next step on, instead of a policy. In that step, an item that the plan does not know
+  /// or knows with other bytes makes `save` throw `plan_mismatch`. Throws: `error` inside a step.
   void follow(plan planned);
   /// The plan in force: one that was given, or the one that policy `auto` has made; or null.
   [[nodiscard]] plan const* followed() const noexcept;

@@ -137,7 +137,8 @@ bool budget_is_enough(device& on, gpt& model, config const& settings, std::uint3
     // What `auto` does before it has a plan; where no plan fits, it goes on like that.
     bool const plans = settings.policy.kind == policy_kind::automatic || settings.policy.kind == policy_kind::plan;
     if (plans) {
-      trial.set_placement([](item_info const& item) { return item.boundary ? placement::offload : placement::recompute; });
+      trial.set_placement(
+          [](item_info const& item) { return item.boundary ? placement::offload : placement::recompute; });
     }
     for (int i = 0; i < rehearsals; ++i) model.rehearse(trial, micro_batches);
     return true;

@@ -47,10 +47,9 @@ decision session_core::decide(entry const& e) {
           return {placement::recompute, reason::dropped_by_policy};
       }
     }
-    auto const what =
-        planned == nullptr
-            ? fmt::format("{} is not in it", to_string(e.key))
-            : fmt::format("{} has {} bytes, there it has {}", to_string(e.key), e.bytes, planned->bytes);
+    auto const what = planned == nullptr
+                          ? fmt::format("{} is not in it", to_string(e.key))
+                          : fmt::format("{} has {} bytes, there it has {}", to_string(e.key), e.bytes, planned->bytes);
     forget_plan(what);
   }
   bool const boundary = !e.has_recipe || reaches_beyond(e.key, *e.how);
@@ -60,9 +59,10 @@ decision session_core::decide(entry const& e) {
 /// The step is not the one that was planned. A plan of our own is made anew; one that was given is an error.
 void session_core::forget_plan(std::string const& why) {
   if (!plan_is_ours_) {
-    throw plan_mismatch(fmt::format("the plan '{}' was made for another step: {}; profile this model and plan again, or "
-                                    "set FERRY_POLICY=auto",
-                                    conductor_->followed().profile_name, why));
+    throw plan_mismatch(
+        fmt::format("the plan '{}' was made for another step: {}; profile this model and plan again, or "
+                    "set FERRY_POLICY=auto",
+                    conductor_->followed().profile_name, why));
   }
   log_.info("the step has changed, planning again: {}", why);
   conductor_.reset();
@@ -119,13 +119,14 @@ void session_core::plan_if_ready() {
   if (settings_.policy.kind == policy_kind::plan && totals_.steps == 0 && !conductor_) {
     follow(read_plan(settings_.policy.file));
   }
-  if (!policy_.planning() || conductor_ || planning_given_up_ || totals_.steps == 0) return;
+  if (!policy_.planning() || conductor_ || planning_given_up_ || !recorder_.saw_work()) return;
   if (++warm_steps_ < warm_up_steps) return;
   auto const step = recorder_.take("this step");
   if (!step) {
     planning_given_up_ = true;
-    log_.info("no plan: micro-batches are interleaved or a step could not be measured; inputs of segments are ferried, "
-              "everything else is recomputed");
+    log_.info(
+        "no plan: micro-batches are interleaved or a step could not be measured; inputs of segments are ferried, "
+        "everything else is recomputed");
     return;
   }
   plan_options how;

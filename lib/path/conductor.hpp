@@ -1,9 +1,9 @@
 // The conductor: a plan in the form in which the session follows it.
 //
-// A plan is a list of operations in the host's order. Between two operations of the trainer's own (forward or backward of a
-// segment) stand Ferry's: fetch, rebuild, drop. They are issued when the trainer enters the later one. That is all it takes
-// to be safe: bytes are given out in the host's order, so what the plan found to fit at a position fits whatever the timing.
-// Threads: the session's only.
+// A plan is a list of operations in the host's order. Between two operations of the trainer's own (forward or backward
+// of a segment) stand Ferry's: fetch, rebuild, drop. They are issued when the trainer enters the later one. That is all
+// it takes to be safe: bytes are given out in the host's order, so what the plan found to fit at a position fits
+// whatever the timing. Threads: the session's only.
 #pragma once
 
 #include <cstddef>

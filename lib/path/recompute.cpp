@@ -91,9 +91,8 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
     throw recipe_error(fmt::format("the recipe of {} failed: {}", to_string(e.key), cause.what()));
   }
   e.ready = store_.events().record(stream);
-  measurements_.push_back(
-      {measurement::kind::recipe, &e, std::move(from), store_.events().record(stream, event_timing::on),
-       recorder_.now()});
+  measurements_.push_back({measurement::kind::recipe, &e, std::move(from),
+                           store_.events().record(stream, event_timing::on), recorder_.now()});
   if (recorder_.on()) recorder_.recipe_ran(e);
 }
 

@@ -1,7 +1,7 @@
 // The recorder: writes down what a step looks like, as a profile.
 //
-// It marks the compute stream whenever the trainer enters a segment, notes which recipes ran and how long the stream stood
-// still in between, and the most scratch memory. What is left of the time between two marks is the segment's own.
+// It marks the compute stream whenever the trainer enters a segment, notes which recipes ran and how long the stream
+// stood still in between, and the most scratch memory. What is left of the time between two marks is the segment's own.
 // Threads: the session's only.
 #pragma once
 
@@ -23,6 +23,8 @@ class recorder {
   explicit recorder(device& on) : device_(on) {}
 
   [[nodiscard]] bool on() const noexcept { return on_; }
+  /// The last step has saved or restored something.
+  [[nodiscard]] bool saw_work() const noexcept { return on_ && !stretches_.empty(); }
   void begin_step(bool on);
   void end_step(store::event_pool& events);
 

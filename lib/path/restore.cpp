@@ -150,9 +150,8 @@ void session_core::await_arrival(entry& e, stream_ref stream) {
   }
   if (e.state() == item_state::hosted) return;
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
-  measurements_.push_back(
-      {measurement::kind::exposed, &e, std::move(from), store_.events().record(stream, event_timing::on),
-       recorder_.now()});
+  measurements_.push_back({measurement::kind::exposed, &e, std::move(from),
+                           store_.events().record(stream, event_timing::on), recorder_.now()});
 }
 
 /// True if the transfer was stopped in time. The stream is then ordered after the chunks that were under

@@ -38,8 +38,9 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
   std::optional<device_region> region;
   entry* blamed = nullptr;
   patience waiting(device_);
-  while (!hopeless && !(region = allocate())) {
+  while (!hopeless) {
     progress();
+    if ((region = allocate())) break;
     // What a plan has brought back early is there for a reason: rather wait for what the plan sends out.
     bool const by_plan = conductor_.has_value() && bytes_are_coming();
     if (!by_plan && give_way(false)) continue;

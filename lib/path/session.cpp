@@ -194,11 +194,13 @@ void session_core::bound_run_ahead(stream_ref stream) {
 }
 
 void session_core::progress() {
-  while (transfer* const ended = engine_.next_ended()) transfer_ended(*ended);
-  if (!deferred_.empty()) offload_deferred();
-  store_.notify_releases();
-  if (measurements_.size() >= 64) take_measurements(false);
-  if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
+  do {
+    while (transfer* const ended = engine_.next_ended()) transfer_ended(*ended);
+    if (!deferred_.empty()) offload_deferred();
+    store_.notify_releases();
+    if (measurements_.size() >= 64) take_measurements(false);
+    if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
+  } while (engine_.has_ended_at_once());
 }
 
 /// The device has a segment's work in its queue, so waking late costs nothing. Only what moves, or waits for room to

@@ -172,7 +172,7 @@ class session_core {
   std::size_t next_fetch_ = 0;
   bool record_ = false;
   std::optional<profile> measured_;  // what the plan in force was made from
-  bool plan_is_ours_ = false;  // made by policy auto, so it may be forgotten
+  bool plan_is_ours_ = false;        // made by policy auto, so it may be forgotten
   bool planning_given_up_ = false;
   std::uint32_t warm_steps_ = 0;
   deferred_list deferred_;

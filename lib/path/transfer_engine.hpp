@@ -61,6 +61,9 @@ class transfer_engine final : private virtual_time::agent {
   void submit(transfer& submitted);
   /// Session's thread. An ended transfer, or null.
   [[nodiscard]] transfer* next_ended();
+  /// Session's thread. On a virtual clock, where a submission may end in the call that submits it: nothing else would
+  /// tell the session, which must not wait for what has happened.
+  [[nodiscard]] bool has_ended_at_once() const noexcept { return time_ != nullptr && ended_.read_available() > 0; }
   /// Session's thread. Lets the engine sleep for good while nothing is submitted, or keeps it alert.
   void set_alert(bool alert);
 

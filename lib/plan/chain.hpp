@@ -69,7 +69,16 @@ struct chain {
 };
 
 /// What a schedule does. `rebuild` completes a stage that was saved in part.
-enum class chain_op : std::uint8_t { forward_only, forward_saving, rebuild, backward, d2h, h2d, drop_device, drop_host };
+enum class chain_op : std::uint8_t {
+  forward_only,
+  forward_saving,
+  rebuild,
+  backward,
+  d2h,
+  h2d,
+  drop_device,
+  drop_host
+};
 
 /// A tensor of the chain: X[index], or what a stage saves. Of a stage saved in part only the ferried part travels.
 struct chain_tensor {

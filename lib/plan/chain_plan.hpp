@@ -9,8 +9,8 @@
 namespace ferry::planning {
 
 enum class input_mark : std::uint8_t {
-  none,   ///< not kept: the run of replayed stages goes on
-  kept,   ///< stays on the device
+  none,  ///< not kept: the run of replayed stages goes on
+  kept,  ///< stays on the device
   ferried
 };
 
@@ -43,15 +43,16 @@ using chain_plan = std::vector<stage_plan>;
   return static_cast<std::int8_t>(first_option + static_cast<std::int8_t>(more));
 }
 
-/// Makes marks consistent: the first stage's input must be somewhere, and that of a stage saved in part, which is rebuilt
-/// from it.
+/// Makes marks consistent: the first stage's input must be somewhere, and that of a stage saved in part, which is
+/// rebuilt from it.
 inline void settle(chain const& c, chain_plan& plan) {
   if (plan.front().input == input_mark::none) plan.front().input = input_mark::kept;
   for (std::size_t i = 0; i < plan.size(); ++i) {
     auto& stage = plan[i];
     if (stage.saving >= savings(c, i)) stage.saving = kept_whole;
     if (stage.saving == replayed && !c.may_replay(i)) stage.saving = kept_whole;
-    if (c.insured && stage.saving == ferried_whole) stage.saving = savings(c, i) > first_option ? first_option : kept_whole;
+    if (c.insured && stage.saving == ferried_whole)
+      stage.saving = savings(c, i) > first_option ? first_option : kept_whole;
     if (c.insured && stage.input == input_mark::ferried) stage.input = input_mark::kept;
     if (stage.saving >= first_option && stage.input == input_mark::none) stage.input = input_mark::kept;
   }

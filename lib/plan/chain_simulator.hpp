@@ -1,9 +1,9 @@
 // The exact simulator: carries a chain plan out in time, event by event and whole tensor by whole tensor.
 //
-// Forward ferries in order of production and waits for a copy out when memory is short. In backward the order of compute
-// operations is fixed first (replays come from the table), then every fetch gets the earliest position from which its
-// bytes fit until it is needed, in order of need. So memory is safe by positions and waits, whatever the timing.
-// Threads: one simulator per thread; it keeps its buffers between runs.
+// Forward ferries in order of production and waits for a copy out when memory is short. In backward the order of
+// compute operations is fixed first (replays come from the table), then every fetch gets the earliest position from
+// which its bytes fit until it is needed, in order of need. So memory is safe by positions and waits, whatever the
+// timing. Threads: one simulator per thread; it keeps its buffers between runs.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct transfer_out {
   double bytes = 0;
   double start_s = 0;
   double end_s = 0;
-  double free_s = 0;            ///< its device bytes are free from then on
-  std::uint32_t made_by = 0;    ///< the operation that produced it (position), or 0 for X[0]
-  std::uint32_t used_until = 0; ///< the last forward operation that reads it (position)
+  double free_s = 0;             ///< its device bytes are free from then on
+  std::uint32_t made_by = 0;     ///< the operation that produced it (position), or 0 for X[0]
+  std::uint32_t used_until = 0;  ///< the last forward operation that reads it (position)
 };
 
 struct transfer_in {
@@ -83,7 +83,9 @@ class chain_simulator {
   void fetch(std::uint32_t out, std::uint32_t consumer);
   [[nodiscard]] double forward_bytes(std::uint32_t i) const;
   [[nodiscard]] std::uint32_t run_start(std::uint32_t last) const;
-  [[nodiscard]] bool separate(std::uint32_t stage) const { return stage == 0 || (*plan_)[stage - 1].saving == replayed; }
+  [[nodiscard]] bool separate(std::uint32_t stage) const {
+    return stage == 0 || (*plan_)[stage - 1].saving == replayed;
+  }
   [[nodiscard]] double reserve_bytes(std::uint32_t first) const;
   bool free_outs(double& now, double needed, std::uint32_t position);
   [[nodiscard]] double input_bytes(std::uint32_t stage);
@@ -104,9 +106,9 @@ class chain_simulator {
   std::vector<std::uint8_t> fetched_;        // by index into outs_
   double kept_ = 0;
   double sent_ = 0;
-  double pending_ = 0;         // bytes of transfers out that still hold device memory
+  double pending_ = 0;  // bytes of transfers out that still hold device memory
   std::size_t first_pending_ = 0;
-  double base_ = 0;            // of the replay being laid out
+  double base_ = 0;  // of the replay being laid out
   std::uint32_t forward_ops_ = 0;
   std::uint32_t direct_from_ = 0;  // the last run, if forward goes straight into it
   double forward_end_ = 0;

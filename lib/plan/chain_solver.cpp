@@ -200,9 +200,8 @@ std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays)
   // Every input at hand, and the stages that are dearest per byte saved while they fit.
   std::vector<std::uint32_t> order(stages);
   for (std::uint32_t i = 0; i < stages; ++i) order[i] = i;
-  std::ranges::stable_sort(order, std::greater{}, [&](std::uint32_t i) {
-    return c.forward_s[i] / std::max(c.saved_bytes[i], 1.0);
-  });
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](std::uint32_t i) { return c.forward_s[i] / std::max(c.saved_bytes[i], 1.0); });
   chain_simulator simulator(c, replays);
   for (auto const mark : {input_mark::kept, input_mark::ferried}) {
     if (mark == input_mark::ferried && !c.has_link()) break;

@@ -62,8 +62,8 @@ class chain_solver {
   std::unique_ptr<replay_table> replays_;
 };
 
-/// The plans that people make by hand, as starts and so that no plan is worse: keep all, every=N, sqrt, checkpoint or ferry
-/// every input, ferry the first n stages, rotor's optimum without a link, the best stages that fit kept.
+/// The plans that people make by hand, as starts and so that no plan is worse: keep all, every=N, sqrt, checkpoint or
+/// ferry every input, ferry the first n stages, rotor's optimum without a link, the best stages that fit kept.
 [[nodiscard]] std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays);
 
 }  // namespace ferry::planning

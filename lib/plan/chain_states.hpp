@@ -106,9 +106,8 @@ class chain_states {
   void describe(state const& before, state const& after, std::vector<scheduled>& rows) const {
     auto const tensor = [this](int number) {
       bool const boundary = number < last_ + 2;
-      return chain_tensor{
-          boundary ? chain_tensor::kind::boundary : chain_tensor::kind::saved,
-          static_cast<std::uint32_t>(stage_of(number))};
+      return chain_tensor{boundary ? chain_tensor::kind::boundary : chain_tensor::kind::saved,
+                          static_cast<std::uint32_t>(stage_of(number))};
     };
     auto const drops = [&](mask gone, chain_op op) {
       for (; gone != 0; gone &= gone - 1) {

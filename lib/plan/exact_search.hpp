@@ -1,5 +1,5 @@
-// The optimum of a short chain, by exhaustive search: it finds what no plan of the local search's form can say, or proves
-// that there is nothing better.
+// The optimum of a short chain, by exhaustive search: it finds what no plan of the local search's form can say, or
+// proves that there is nothing better.
 //
 // A best-first search (A*) over chain_states. A state is dominated by one with the same tensors on the device, at least
 // the same on the host, and the same operations under way that end no later. The bound is what compute still has to do,

@@ -16,8 +16,8 @@ enum class output_place : std::uint8_t { alone, kept, ferried };
 struct label {
   double extra_s = 0;
   double kept = 0;
-  double going_out = 0;   // bytes queued
-  double coming_in = 0;   // the same, seen from backward's end
+  double going_out = 0;  // bytes queued
+  double coming_in = 0;  // the same, seen from backward's end
   double host = 0;
   std::int32_t parent = -1;
   std::uint32_t from = 0;  // the stage that the last action began with
@@ -93,10 +93,12 @@ class pass {
     if (how.ferried_bytes > 0 && (!c_.has_link() || (c_.insured && !how.output_stays))) return;
     double const made = how.forward_peak_bytes > 0 ? how.forward_peak_bytes : c_.saved_bytes[i];
     double const forward_need = next.kept + made + c_.forward_scratch_bytes[i];
-    if (!drain(forward_need + next.going_out - c_.device_bytes, c_.d2h_bytes_per_s, next.going_out, next.extra_s)) return;
+    if (!drain(forward_need + next.going_out - c_.device_bytes, c_.d2h_bytes_per_s, next.going_out, next.extra_s))
+      return;
     double const gradients = c_.boundary_bytes[i] + c_.boundary_bytes[i + 1] + c_.backward_scratch_bytes[i];
     double const backward_need = next.kept + c_.saved_bytes[i] + gradients;
-    if (!drain(backward_need + next.coming_in - c_.device_bytes, c_.h2d_bytes_per_s, next.coming_in, next.extra_s)) return;
+    if (!drain(backward_need + next.coming_in - c_.device_bytes, c_.h2d_bytes_per_s, next.coming_in, next.extra_s))
+      return;
     next.going_out = std::max(0.0, next.going_out - c_.forward_s[i] * c_.d2h_bytes_per_s);
     next.coming_in = std::max(0.0, next.coming_in - (c_.backward_s[i] + how.rebuild_s) * c_.h2d_bytes_per_s);
     next.kept += how.kept_bytes;

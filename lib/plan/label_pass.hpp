@@ -1,8 +1,8 @@
 // The label pass: a fast programme over the chain that treats the link as a fluid, to find good plans to start from.
 //
-// A label stands for the stages before i: extra time so far, bytes kept on the device, bytes queued to go out at that point
-// of forward, bytes queued to come back (backward seen from its end, where a fetch is a mirror image of an offload), and
-// host bytes. One label survives per cell of a grid over these. docs/planner.md has the transitions.
+// A label stands for the stages before i: extra time so far, bytes kept on the device, bytes queued to go out at that
+// point of forward, bytes queued to come back (backward seen from its end, where a fetch is a mirror image of an
+// offload), and host bytes. One label survives per cell of a grid over these. docs/planner.md has the transitions.
 #pragma once
 
 #include <cstddef>

@@ -89,7 +89,8 @@ class mover {
  private:
   std::int8_t other_saving(std::uint32_t i, std::int8_t now) {
     std::int32_t const ways = savings(c_, i) + 1;  // and replayed
-    auto picked = static_cast<std::int8_t>(static_cast<std::int32_t>(dice_.below(static_cast<std::uint32_t>(ways))) - 1);
+    auto picked =
+        static_cast<std::int8_t>(static_cast<std::int32_t>(dice_.below(static_cast<std::uint32_t>(ways))) - 1);
     if (picked == now) picked = picked == replayed ? kept_whole : replayed;
     if (!link_ && picked == ferried_whole) picked = now == kept_whole ? replayed : kept_whole;
     return picked;

@@ -5,9 +5,10 @@
 
 namespace ferry::planning {
 
-/// At the moment a stage's backward begins, every earlier S is on the device, or on the host (so it has gone out before and
-/// comes back after), or will be made again. Letting each stage split between the three at will gives a linear programme;
-/// any prices for memory and link give a bound by duality, and a few rounds of search find good ones. O(stages).
+/// At the moment a stage's backward begins, every earlier S is on the device, or on the host (so it has gone out before
+/// and comes back after), or will be made again. Letting each stage split between the three at will gives a linear
+/// programme; any prices for memory and link give a bound by duality, and a few rounds of search find good ones.
+/// O(stages).
 [[nodiscard]] double lower_bound_s(chain const& c);
 
 /// The least device bytes with which any schedule exists, given a link; and the stage that sets it.

@@ -1,5 +1,5 @@
-// make_plan: a profile becomes a chain, the chain is solved with whole segments and then with the options inside them, and
-// the better solution becomes a plan of items.
+// make_plan: a profile becomes a chain, the chain is solved with whole segments and then with the options inside them,
+// and the better solution becomes a plan of items.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,7 +95,8 @@ std::size_t smallest_budget(profile const& step, hardware const& on, plan_option
 plan make_plan(profile const& step, hardware const& on, plan_options const& how) {
   using namespace planning;
   step.check();
-  if (step.segments.empty()) throw format_error(fmt::format("profile '{}' has no segments: nothing to plan", step.name));
+  if (step.segments.empty())
+    throw format_error(fmt::format("profile '{}' has no segments: nothing to plan", step.name));
   if (how.budget_bytes == 0) throw invalid_argument("a plan needs a budget: set plan_options::budget_bytes");
   plan_options free = how;
   free.insured = false;

@@ -107,8 +107,8 @@ class writer {
   /// Forward may go straight into its last run.
   [[nodiscard]] bool first_time(placed_op const& op) const { return op.stage >= forwarded_; }
 
-  /// The chosen inner items run again, and the output with a whole forward. A forward that saves nothing drops each inner
-  /// item after its last reader.
+  /// The chosen inner items run again, and the output with a whole forward. A forward that saves nothing drops each
+  /// inner item after its last reader.
   template <typename Chosen>
   void rebuild(placed_op const& op, Chosen chosen) {
     auto const& stage = of_.stages[op.stage];
@@ -186,13 +186,12 @@ class writer {
   void add_fetch(transfer_in const& in) {
     auto const& out = simulated_.outs()[in.out];
     bool first = true;
-    each_item(out.tensor, out.bytes,
-              [&](std::uint32_t segment, profile_item const& what, double before, double after) {
-                double const took = in.end_s - in.start_s;
-                auto& op = add(kind::fetch, segment, what.name, in.start_s + before * took, in.start_s + after * took);
-                if (std::exchange(first, false)) wait_for(op, in.outs_before);
-                made_.fetched_bytes += what.bytes;
-              });
+    each_item(out.tensor, out.bytes, [&](std::uint32_t segment, profile_item const& what, double before, double after) {
+      double const took = in.end_s - in.start_s;
+      auto& op = add(kind::fetch, segment, what.name, in.start_s + before * took, in.start_s + after * took);
+      if (std::exchange(first, false)) wait_for(op, in.outs_before);
+      made_.fetched_bytes += what.bytes;
+    });
   }
 
   /// How late each operation could start without delaying what follows on its engine, or its consumer.
@@ -207,7 +206,8 @@ class writer {
       double const took = op.end_us - op.start_us;
       if (op.what == kind::fetch) {
         // Needed when the compute operation that it was placed before in time starts to wait for it.
-        double const needed = needed_us_.count({op.segment, op.item}) != 0 ? needed_us_[{op.segment, op.item}] : op.end_us;
+        double const needed =
+            needed_us_.count({op.segment, op.item}) != 0 ? needed_us_[{op.segment, op.item}] : op.end_us;
         fetch_due = std::min(fetch_due, std::max(needed, op.end_us)) - took;
         op.latest_start_us = std::max(fetch_due, op.start_us);
         fetched_by[{op.segment, op.item}] = op.latest_start_us;

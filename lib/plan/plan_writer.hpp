@@ -1,5 +1,5 @@
-// From a simulated chain plan to a plan of items: operations in the order in which the host issues them, with positions and
-// waits; a placement and a reason for every item; and the forecast.
+// From a simulated chain plan to a plan of items: operations in the order in which the host issues them, with positions
+// and waits; a placement and a reason for every item; and the forecast.
 #pragma once
 
 #include "ferry/plan.hpp"

@@ -256,8 +256,7 @@ replay_table::choice replay_table::best(std::uint32_t s, std::uint32_t t, double
   float least = never;
   choice found;
   if (m >= saving_slots(s, t)) {
-    least = s == t ? 0.0F
-                   : static_cast<float>(c.forward_s[s] + c.backward_s[s]) + row(s + 1, t)[m - saved_slots_[s]];
+    least = s == t ? 0.0F : static_cast<float>(c.forward_s[s] + c.backward_s[s]) + row(s + 1, t)[m - saved_slots_[s]];
     found.fits = least < never;
   }
   double pass = 0;

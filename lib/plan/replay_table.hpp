@@ -1,11 +1,11 @@
 // How fast a run of stages can be replayed in backward with so many bytes to spare: rotor's dynamic programme
 // (Beaumont et al.), limited to runs of `longest` stages and to a grid of byte amounts.
 //
-// `seconds(s, t, bytes)`: the least time to run stages s..t forward as often as needed and backward once, when X[s] is on
-// the device, the gradient of X[t+1] is there, and `bytes` are free beside X[s]. Either S[s] is saved on the way and the
-// rest follows, or some X[k] is kept, k..t done first and s..k-1 after it. Sizes are rounded up to the grid, so what fits
-// here fits. It does not depend on the link: a re-plan for another link speed uses the same table.
-// Threads: immutable once built.
+// `seconds(s, t, bytes)`: the least time to run stages s..t forward as often as needed and backward once, when X[s] is
+// on the device, the gradient of X[t+1] is there, and `bytes` are free beside X[s]. Either S[s] is saved on the way and
+// the rest follows, or some X[k] is kept, k..t done first and s..k-1 after it. Sizes are rounded up to the grid, so
+// what fits here fits. It does not depend on the link: a re-plan for another link speed uses the same table. Threads:
+// immutable once built.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ class replay_table {
   explicit replay_table(chain const& of);
 
   [[nodiscard]] std::uint32_t longest() const noexcept { return longest_; }
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_.size() / (static_cast<std::size_t>(slots_) + 1); }
   /// Infinity if it does not fit, or the run is too long.
   [[nodiscard]] double seconds(std::uint32_t s, std::uint32_t t, double bytes) const noexcept;
   /// The least bytes with which the run can be replayed at all.

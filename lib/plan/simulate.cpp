@@ -44,7 +44,7 @@ class profiled_trainer {
       }
     }
     for (auto const& name : step.need_order) needs_.push_back(*index.find(name.segment, name.name));
-    find_remainders();
+    compare_recipes_with_forward();
   }
 
   void run() {
@@ -69,29 +69,33 @@ class profiled_trainer {
     stream_.owner()->launch(stream_, name, {}, [] {});
   }
 
-  /// What forward takes beyond the making of items: at the end of a segment.
-  void find_remainders() {
-    remainder_us_.assign(step_.segments.size(), 0);
-    for (std::uint32_t i = 0; i < step_.segments.size(); ++i) remainder_us_[i] = step_.segments[i].forward_us;
+  /// An input that is made by the segment before is part of that one's forward. The first segment's is there before.
+  [[nodiscard]] std::uint32_t maker(one_item const& one) const {
+    bool const made_before = !one.inputs.empty() && std::ranges::all_of(one.inputs, [&](std::size_t input) {
+      return all_[input].key.segment < one.key.segment;
+    });
+    return made_before ? one.key.segment - 1 : one.key.segment;
+  }
+  [[nodiscard]] static bool is_given(one_item const& one) { return one.inputs.empty() && one.key.segment == 0; }
+
+  /// What forward takes beyond the making of items, at the end of a segment; or, where one operation makes several
+  /// items and so takes less than their recipes, by how much less.
+  void compare_recipes_with_forward() {
+    std::vector<double> recipes_us(step_.segments.size(), 0);
     for (auto const& one : all_) {
-      if (!one.item->recipe_us) continue;
-      // An input that is made by the segment before is part of that one's forward.
-      std::uint32_t maker = one.key.segment;
-      bool const made_before = !one.inputs.empty() && std::ranges::all_of(one.inputs, [&](std::size_t input) {
-        return all_[input].key.segment < one.key.segment;
-      });
-      if (made_before) maker = one.key.segment - 1;
-      remainder_us_[maker] -= *one.item->recipe_us;
+      if (!is_given(one)) recipes_us[maker(one)] += one.item->recipe_us.value_or(0);
     }
-    // The first segment's input is there before its forward begins.
-    for (auto& us : remainder_us_) us = std::max(us, 0.0);
+    for (std::size_t i = 0; i < recipes_us.size(); ++i) {
+      double const forward_us = step_.segments[i].forward_us;
+      remainder_us_.push_back(std::max(0.0, forward_us - recipes_us[i]));
+      share_.push_back(recipes_us[i] > forward_us ? forward_us / recipes_us[i] : 1);
+    }
   }
 
   void make(one_item& one) {
     auto memory = on_.allocate(one.item->bytes, stream_, one.key.name);
     double const us = one.item->recipe_us.value_or(0);
-    bool const given = one.inputs.empty() && one.key.segment == 0;
-    if (!given) launch(us, one.key.name);
+    if (!is_given(one)) launch(us * share_[maker(one)], one.key.name);
     recipe how;
     if (one.item->recipe_us) {
       std::vector<item_key> inputs;
@@ -152,6 +156,7 @@ class profiled_trainer {
   std::vector<std::size_t> first_;  // of each segment's items
   std::vector<std::size_t> needs_;
   std::vector<double> remainder_us_;
+  std::vector<double> share_;
 };
 
 }  // namespace

@@ -29,8 +29,7 @@ bool within(profile_item const& item, std::uint32_t segment, std::optional<std::
 std::optional<std::uint32_t> find_input(profile_segment const& segment, std::uint32_t index) {
   for (std::uint32_t k = 0; k < segment.items.size(); ++k) {
     auto const& item = segment.items[k];
-    bool const beyond =
-        std::ranges::any_of(item.inputs, [&](item_name const& name) { return name.segment != index; });
+    bool const beyond = std::ranges::any_of(item.inputs, [&](item_name const& name) { return name.segment != index; });
     bool const from_nothing = item.recipe_us && item.inputs.empty();
     if (!item.recipe_us || beyond || from_nothing) return k;
   }
@@ -98,9 +97,8 @@ class builder {
       count(item, rebuildable_.back());
     }
     if (output != nullptr) {
-      count(*output, output->recipe_us.has_value() && std::ranges::all_of(output->inputs, [&](item_name const& name) {
-              return name.segment == i;
-            }));
+      count(*output, output->recipe_us.has_value() &&
+                         std::ranges::all_of(output->inputs, [&](item_name const& name) { return name.segment == i; }));
     }
     find_last_readers(i);
     c.must_save[i] = !replayable;
@@ -112,8 +110,7 @@ class builder {
     c.backward_s.push_back(std::max(0.0, segment.backward_us * per_us + forward_s - again_s));
     double const gradients = c.boundary_bytes[i] + output_bytes;
     c.forward_scratch_bytes.push_back(static_cast<double>(segment.forward_scratch_bytes));
-    c.backward_scratch_bytes.push_back(
-        std::max(0.0, static_cast<double>(segment.backward_scratch_bytes) - gradients));
+    c.backward_scratch_bytes.push_back(std::max(0.0, static_cast<double>(segment.backward_scratch_bytes) - gradients));
     std::vector<bool> const all(items.inner.size(), true);
     c.passing_scratch_bytes.push_back(c.forward_scratch_bytes[i] + forward_peak(i, all) - output_bytes);
     if (options_inside_ || how_.insured) add_options(i, output_bytes);
@@ -149,7 +146,7 @@ class builder {
     double now = 0;
     double peak = 0;
     for (std::uint32_t k = 0; k <= inner; ++k) {
-      double const made = k < inner         ? held_bytes(segment.items[items.inner[k]])
+      double const made = k < inner           ? held_bytes(segment.items[items.inner[k]])
                           : output != nullptr ? held_bytes(*output)
                                               : 0;
       now += made;

@@ -1,8 +1,8 @@
 // A step as a chain: what stands between profiles, whose items have names, and the chain planner.
 //
-// Stage i is segment i. X[i] is the segment's input, S[i] its other items and the next segment's input. Inside a stage the
-// items' placements give options: each set of rebuilt items on the front of bytes against time, with the rest kept, ferried,
-// or half and half. The cost of rebuilding adds up item by item, because backward needs every item anyway.
+// Stage i is segment i. X[i] is the segment's input, S[i] its other items and the next segment's input. Inside a stage
+// the items' placements give options: each set of rebuilt items on the front of bytes against time, with the rest kept,
+// ferried, or half and half. The cost of rebuilding adds up item by item, because backward needs every item anyway.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct step_chain {
   [[nodiscard]] std::vector<placement> placements(std::uint32_t stage, std::int8_t saving) const;
 };
 
-/// Budgets, insurance and derating are taken from the options. With `options_inside` false a stage is kept or ferried whole.
+/// Budgets, insurance and derating are taken from the options. With `options_inside` false a stage is kept or ferried
+/// whole.
 [[nodiscard]] step_chain make_step_chain(profile const& step, hardware const& on, plan_options const& how,
                                          bool options_inside);
 

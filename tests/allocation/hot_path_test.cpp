@@ -56,7 +56,7 @@ TEST_P(HotPath, AllocatesNothingOnceWarm) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, HotPath,
                          ::testing::Values(policy_kind::keep, policy_kind::offload, policy_kind::recompute,
-                                           policy_kind::every, policy_kind::selective));
+                                           policy_kind::every, policy_kind::selective, policy_kind::automatic));
 
 }  // namespace
 }  // namespace ferry::testing

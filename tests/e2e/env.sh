@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR source=expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
-settings=(DEVICE BUDGET HOST_BUDGET POLICY MIN_BYTES MAX_IN_FLIGHT CHUNK_BYTES RUN_AHEAD STALL_TOLERANCE_US VERIFY
+settings=(DEVICE BUDGET HOST_BUDGET POLICY MIN_BYTES MAX_IN_FLIGHT CHUNK_BYTES RUN_AHEAD INSURE STALL_TOLERANCE_US VERIFY
   STATS LOG DEVICE_BYTES PINNED_BYTES LINK_GBPS LINK_LATENCY_US COMPUTE_THREADS CHECK_ORDER)
 
 run env
@@ -16,7 +16,7 @@ for name in "${settings[@]}"; do expect_out "FERRY_$name "; done
 run FERRY_BUDGET=1024MiB env
 expect_code 0
 expect_out "FERRY_BUDGET             = 1GiB       (environment)"
-expect_out "FERRY_POLICY             = offload    (default)"
+expect_out "FERRY_POLICY             = auto       (default)"
 
 run FERRY_REQUIRE_GPU=1 env
 expect_code 0

@@ -6,11 +6,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 run --help
 expect_code 0
 expect_out "train"
+expect_out "plan"
+expect_out "simulate"
 expect_out "env"
 expect_out "devices"
 expect_silence
 
-for command in train env devices; do
+for command in train plan simulate env devices; do
   run "$command" --help
   expect_code 0
   expect_out "--json FILE"

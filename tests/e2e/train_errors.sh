@@ -40,7 +40,7 @@ run train --steps 0
 expect_refusal "--steps: 0 is out of range"
 run train --preset huge
 expect_refusal "--preset='huge': give one of tiny, small, medium, gpt2"
-refused "--policy='kepe': not one of the choices; accepted: keep, recompute, offload" --policy kepe
+refused "--policy='kepe': not one of the choices; accepted: auto, keep, recompute, offload" --policy kepe
 refused "--policy='every=0'" --policy every=0
 refused "--policy='': empty" --policy ""
 for budget in lots 0 0% 200% -5 1e9 12GX 99999999TiB ""; do refused "--budget='$budget': " --budget "$budget"; done

@@ -48,6 +48,7 @@ std::vector<way> all_ways() {
   return {{"Keep", {policy_kind::keep}},
           {"Recompute", {policy_kind::recompute}},
           {"Offload", {policy_kind::offload}, {}, true},
+          {"Auto", {policy_kind::automatic}, {}, true},
           {"Selective", {policy_kind::selective}},
           {"EverySecond", {policy_kind::every, 2}},
           {"EveryThird", {policy_kind::every, 3}},

@@ -38,7 +38,7 @@ gpt_shape shape_of_several_units(attention_form attention) {
 
 /// Exact to a unit: real steps run with the figure, and do not with two units less.
 TEST(SmallestBudget, IsEnoughAndHardlyMore) {
-  for (policy_choice const policy : {policy_choice{policy_kind::keep}, policy_choice{policy_kind::recompute},
+  for (policy_choice const& policy : {policy_choice{policy_kind::keep}, policy_choice{policy_kind::recompute},
                                      policy_choice{policy_kind::every, 2}, policy_choice{policy_kind::sqrt}}) {
     for (auto const attention : {attention_form::tiled, attention_form::whole}) {
       std::uint32_t const accumulate = attention == attention_form::tiled ? 1 : 2;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "support/exhaustive.hpp"
+#include "plan/exact_search.hpp"
 #include "support/planner_cases.hpp"
 #include "support/random_chains.hpp"
 #include "support/referee.hpp"
@@ -73,7 +73,7 @@ TEST(Baselines, AreAcceptedOnChainsOfEveryFamily) {
 TEST(Baselines, NeverBeatTheOptimum) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     planning::chain const c = small_random_chain(seed, 3, 4);
-    double const optimum_s = exhaustive_search(c).solve().makespan_s;
+    double const optimum_s = planning::exact_search(c).solve().makespan_s;
     for (baseline const& b : baselines(c)) EXPECT_GE(b.makespan_s, optimum_s - 1e-12) << b.name << " on " << c.name;
   }
 }
@@ -84,7 +84,7 @@ TEST(Baselines, RecomputeOnlyIsTheBestPersistentSchedule) {
     planning::chain c = small_random_chain(seed, 3, 5);
     c.d2h_bytes_per_s = c.h2d_bytes_per_s = 0;
     double const best = recompute_only_baseline(c).makespan_s;
-    EXPECT_GE(best, exhaustive_search(c).solve().makespan_s - 1e-12) << c.name;
+    EXPECT_GE(best, planning::exact_search(c).solve().makespan_s - 1e-12) << c.name;
     for (baseline const& b : baselines(c)) EXPECT_LE(best, b.makespan_s + 1e-12) << b.name << " on " << c.name;
   }
 }

@@ -41,13 +41,15 @@ config any_config() {
   c.device = *rc::gen::element<std::string>("auto", "host", "sim", "cuda", "cuda:7");
   c.budget = *any_amount();
   c.host_budget = *any_amount();
-  c.policy.kind = *rc::gen::element(ferry::policy_kind::keep, ferry::policy_kind::every, ferry::policy_kind::sqrt,
-                                    ferry::policy_kind::selective);
+  c.policy.kind = *rc::gen::element(ferry::policy_kind::automatic, ferry::policy_kind::keep, ferry::policy_kind::every,
+                                    ferry::policy_kind::sqrt, ferry::policy_kind::selective, ferry::policy_kind::plan);
+  if (c.policy.kind == ferry::policy_kind::plan) c.policy.file = "plans/a.json";
   if (c.policy.kind == ferry::policy_kind::every) c.policy.every = *rc::gen::inRange(1u, 1'000'000u);
   c.min_bytes = *bytes_from(0);
   c.max_in_flight = *any_amount();
   c.chunk_bytes = *rc::gen::inRange<std::size_t>(65'536, (std::size_t{1} << 30) + 1);
   c.run_ahead = *rc::gen::inRange(1u, 65u);
+  c.insure = *rc::gen::arbitrary<bool>();
   c.stall_tolerance_us = *fraction_above_zero() * 1e9;
   c.verify = *rc::gen::element(ferry::verify_mode::off, ferry::verify_mode::checksum);
   c.stats_file = *rc::gen::element<std::string>("", "stats.json", " a b=c ");
@@ -72,6 +74,7 @@ void expect_same(config const& a, config const& b) {
   RC_ASSERT(a.budget == b.budget);
   RC_ASSERT(a.host_budget == b.host_budget);
   RC_ASSERT(a.policy == b.policy);
+  RC_ASSERT(a.insure == b.insure);
   RC_ASSERT(a.min_bytes == b.min_bytes);
   RC_ASSERT(a.max_in_flight == b.max_in_flight);
   RC_ASSERT(a.chunk_bytes == b.chunk_bytes);

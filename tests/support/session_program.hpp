@@ -174,7 +174,8 @@ inline rc::Gen<policy_choice> any_policy() {
                                                 {6, plain(policy_kind::offload)},
                                                 {1, every},
                                                 {1, plain(policy_kind::sqrt)},
-                                                {2, plain(policy_kind::selective)}});
+                                                {2, plain(policy_kind::selective)},
+                                                {4, plain(policy_kind::automatic)}});
 }
 
 inline rc::Gen<link_speed> any_link() {

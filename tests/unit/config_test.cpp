@@ -106,6 +106,8 @@ TEST(Config, TakesBytesOrShares) {
 }
 
 TEST(Config, TakesPolicies) {
+  EXPECT_EQ(with("FERRY_POLICY=auto").policy.kind, policy_kind::automatic);
+  EXPECT_EQ(with("FERRY_POLICY=plan=a b.json").policy, (ferry::policy_choice{policy_kind::plan, 0, "a b.json"}));
   EXPECT_EQ(with("FERRY_POLICY=keep").policy.kind, policy_kind::keep);
   EXPECT_EQ(with("FERRY_POLICY=recompute").policy.kind, policy_kind::recompute);
   EXPECT_EQ(with("FERRY_POLICY=offload").policy.kind, policy_kind::offload);

@@ -1,6 +1,8 @@
 // `ferry plan`: what to keep, ferry and recompute under a budget, and what that is predicted to cost.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -46,10 +48,26 @@ void require_no_contradiction(plan_flags const& flags) {
          "-o and --json are the same file: give another");
 }
 
+/// Before the work: whether --why names something.
+void require_item_or_segment(std::string const& why, profile const& step) {
+  if (why.empty() || number_problem<std::size_t>(why, 0, step.segments.size() - 1).empty()) return;
+  std::vector<std::string> names;
+  for (auto const& segment : step.segments) {
+    for (auto const& item : segment.items) {
+      if (item.name == why) return;
+      constexpr std::size_t most_told = 30;
+      bool const told = std::ranges::find(names, item.name) != names.end();
+      if (!told && names.size() < most_told) names.push_back(item.name);
+    }
+  }
+  throw setting_error(
+      fmt::format("--why='{}': there is no such item or segment; the items are {}, the segments 0 to {}",
+                  printable(why), printable(fmt::format("{}", fmt::join(names, ", "))), step.segments.size() - 1));
+}
+
 void print(plan_flags const& flags, given_step const& given, plan const& made) {
   auto const share = 100.0 * static_cast<double>(made.budget_bytes) /
                      static_cast<double>(std::max<std::size_t>(given.keep_all_bytes, 1));
-  // Said first if it is wrong, before pages of output.
   auto const why = flags.why ? "\n" + reasons(made, *flags.why) : "";
   fmt::print("{}\nbudget {}, {:.3g}% of the {} that keeping all needs\n\n", printable(made.profile_name),
              format_bytes(made.budget_bytes), share, format_bytes(given.keep_all_bytes));
@@ -63,6 +81,7 @@ exit_code plan_step(plan_flags const& flags) {
   if (!budget) throw setting_error("--budget BYTES is needed (12GiB, or 20%); --sweep 20 shows what budgets bring");
   options.budget_bytes = *budget;
   options.host_budget_bytes = host_budget(flags.step, given).value_or(0);
+  if (flags.why) require_item_or_segment(*flags.why, given.step);
   require_usable_output(flags.plan_file);
   require_usable_output(flags.json_file);
   auto const made = [&] {
@@ -88,7 +107,8 @@ exit_code run(plan_flags const& flags) {
 }
 
 void add_flags(CLI::App& command, plan_flags& into) {
-  add_step_flags(command, into.step);
+  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_step_flags(command, into.step, "all of it");
   constexpr char const* planning = "Planning";
   command.add_flag("--no-insure", into.not_insured, "Ferry also what could not be rebuilt if the link turns out slow")
       ->group(planning);

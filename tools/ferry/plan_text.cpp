@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "ferry/config.hpp"
-#include "ferry/error.hpp"
 #include "printable.hpp"
 #include "timeline.hpp"
 
@@ -236,10 +235,6 @@ std::string reasons(plan const& planned, std::string const& of) {
       last = &one;
     }
     tell();
-  }
-  if (text.empty()) {
-    throw setting_error(fmt::format("--why='{}': there is no such item or segment; the items are {}", printable(of),
-                                    printable(fmt::format("{}", fmt::join(names, ", ")))));
   }
   return printable(text);
 }

@@ -15,8 +15,7 @@ namespace ferry::command {
 [[nodiscard]] std::string forecast(plan const& planned);
 /// Its three lanes over time.
 [[nodiscard]] std::string timeline(plan const& planned);
-/// Why every item is where it is: of all, of those with a name, or of one segment.
-/// Throws: `setting_error` if `of` is neither.
+/// Why every item is where it is: of all if `of` is empty, of those with that name, or of the segment with that number.
 [[nodiscard]] std::string reasons(plan const& planned, std::string const& of);
 
 /// How far above the lower bound a step is, at most.

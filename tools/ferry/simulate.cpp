@@ -212,7 +212,8 @@ exit_code run(simulate_flags const& flags) {
 }
 
 void add_flags(CLI::App& command, simulate_flags& into) {
-  add_step_flags(command, into.step);
+  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_step_flags(command, into.step, "the plan's, or FERRY_HOST_BUDGET");
   constexpr char const* following = "What is followed";
   command.add_option("--plan", into.plan_file, "A plan, as `ferry plan -o` writes it; the budgets are the plan's")
       ->type_name("FILE")

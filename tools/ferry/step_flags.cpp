@@ -63,7 +63,7 @@ profile load_profile(step_flags const& flags, hardware const& on) {
 
 }  // namespace
 
-void add_step_flags(CLI::App& command, step_flags& into) {
+void add_step_flags(CLI::App& command, step_flags& into, std::string const& unless_given) {
   constexpr char const* step = "Step";
   command.add_option("--profile", into.profile_file, "What a step looks like, as `ferry train --profile` writes it")
       ->type_name("FILE")
@@ -94,7 +94,7 @@ void add_step_flags(CLI::App& command, step_flags& into) {
       ->group(memory);
   command
       .add_option("--host-budget", into.host_budget,
-                  "Pinned bytes for what is ferried, or a share of the hardware's [all of it]")
+                  fmt::format("Pinned bytes for what is ferried, or a share of the hardware's [{}]", unless_given))
       ->type_name("BYTES")
       ->group(memory);
 }

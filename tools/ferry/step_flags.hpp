@@ -16,8 +16,8 @@ struct step_flags {
   std::optional<std::string> budget, host_budget;
 };
 
-/// Adds the flags to `command`, which fills `into` when it is parsed.
-void add_step_flags(CLI::App& command, step_flags& into);
+/// Adds the flags to `command`, which fills `into` when it is parsed. `unless_given` says which budgets hold otherwise.
+void add_step_flags(CLI::App& command, step_flags& into, std::string const& unless_given);
 
 struct given_step {
   profile step;

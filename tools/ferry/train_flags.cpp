@@ -50,7 +50,9 @@ void add_train_flags(CLI::App& command, train_flags& into) {
       ->group(model);
 
   constexpr char const* memory = "Memory";
-  command.add_option("--policy", into.policy, "As FERRY_POLICY: auto, keep, recompute, offload, selective, every=N, sqrt, plan=FILE")
+  command
+      .add_option("--policy", into.policy,
+                  "As FERRY_POLICY: auto, keep, recompute, offload, selective, every=N, sqrt, plan=FILE")
       ->type_name("POLICY")
       ->group(memory);
   command

@@ -1,5 +1,5 @@
 // The exhaustive search finds what is known to be optimal, its schedules hold, and what makes it fast loses nothing.
-#include "support/exhaustive.hpp"
+#include "plan/exact_search.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,12 @@
 namespace ferry::testing {
 namespace {
 
-exhaustive_result optimum(planning::chain const& c, exhaustive_limits limits = {}) {
-  exhaustive_result result = exhaustive_search(c, limits).solve();
+using planning::exact_limits;
+using planning::exact_result;
+using planning::exact_search;
+
+exact_result optimum(planning::chain const& c, exact_limits limits = {}) {
+  exact_result result = exact_search(c, limits).solve();
   if (result.feasible) {
     verdict const v = judge(c, result.schedule);
     EXPECT_EQ(v.violation, "") << c.name;
@@ -30,7 +34,7 @@ TEST(ExhaustiveSearch, FindsTheKnownOptimumOfEveryShortCase) {
     planner_case const c = load_planner_case(name);
     if (c.problem.stages() > 8) continue;
     SCOPED_TRACE(name);
-    exhaustive_result const found = optimum(c.problem);
+    exact_result const found = optimum(c.problem);
     ASSERT_TRUE(found.finished);
     auto const known = c.known("combined_exact");
     ASSERT_EQ(found.feasible, known.has_value());
@@ -48,7 +52,7 @@ TEST(ExhaustiveSearch, FindsTheKnownOptimumWithoutALink) {
     if (c.problem.stages() > 8 || !c.reference.contains("recompute_only_exact")) continue;
     SCOPED_TRACE(name);
     c.problem.d2h_bytes_per_s = c.problem.h2d_bytes_per_s = 0;
-    exhaustive_result const found = optimum(c.problem);
+    exact_result const found = optimum(c.problem);
     auto const known = c.known("recompute_only_exact");
     ASSERT_EQ(found.feasible, known.has_value());
     if (known) {
@@ -61,8 +65,8 @@ TEST(ExhaustiveSearch, LosesNothingByWhatMakesItFast) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     planning::chain const c = seed % 3 == 0 ? edge_chain(seed, 3) : small_random_chain(seed, 2, 3);
     SCOPED_TRACE(c.name);
-    exhaustive_result const fast = optimum(c);
-    exhaustive_result const plain = optimum(c, {.max_nodes = 3'000'000, .reduced = false});
+    exact_result const fast = optimum(c);
+    exact_result const plain = optimum(c, {.max_nodes = 3'000'000, .reduced = false});
     ASSERT_TRUE(fast.finished);
     if (!plain.finished) {
       // Without bounds, a budget that nothing fits can keep it going for long.
@@ -80,7 +84,7 @@ TEST(ExhaustiveSearch, FinishesOnShortRandomChains) {
   std::size_t most_nodes = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     planning::chain const c = seed % 5 == 0 ? edge_chain(seed, 4) : small_random_chain(seed, 3, 4);
-    exhaustive_result const found = optimum(c, {.max_nodes = 1'000'000});
+    exact_result const found = optimum(c, {.max_nodes = 1'000'000});
     ASSERT_TRUE(found.finished) << c.name;
     if (found.feasible) {
       EXPECT_GE(found.makespan_s, found.lower_bound_s - 1e-12);
@@ -107,7 +111,7 @@ TEST(ExhaustiveSearch, NeedsNoLongerWithMoreOfAnything) {
 
 TEST(ExhaustiveSearch, LooksOnlyBelowAGivenBound) {
   planning::chain const c = load_planner_case("a06_rand_L6").problem;
-  exhaustive_result const none = optimum(c, {.upper_bound_s = 0.083});
+  exact_result const none = optimum(c, {.upper_bound_s = 0.083});
   EXPECT_TRUE(none.finished);
   EXPECT_FALSE(none.feasible);
   EXPECT_EQ(none.lower_bound_s, 0.083);
@@ -116,7 +120,7 @@ TEST(ExhaustiveSearch, LooksOnlyBelowAGivenBound) {
 
 TEST(ExhaustiveSearch, StopsAtItsLimitWithABound) {
   planner_case const c = load_planner_case("a14_rand_L6_host");
-  exhaustive_result const cut = optimum(c.problem, {.max_nodes = 1000});
+  exact_result const cut = optimum(c.problem, {.max_nodes = 1000});
   EXPECT_FALSE(cut.finished);
   EXPECT_FALSE(cut.feasible);
   EXPECT_GT(cut.lower_bound_s, 0);
@@ -124,7 +128,7 @@ TEST(ExhaustiveSearch, StopsAtItsLimitWithABound) {
 }
 
 TEST(ExhaustiveSearch, RefusesLongChains) {
-  EXPECT_THROW(exhaustive_search(long_random_chain(1, 13, 13)), std::invalid_argument);
+  EXPECT_THROW(exact_search(long_random_chain(1, 13, 13)), std::invalid_argument);
 }
 
 }  // namespace

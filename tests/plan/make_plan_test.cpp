@@ -1,0 +1,228 @@
+// Plans of items: what make_plan promises, and that the real session on the sim device does what it predicts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ferry/error.hpp"
+#include "ferry/model_profile.hpp"
+#include "ferry/simulate.hpp"
+#include "plan/chain_solver.hpp"
+#include "plan/step_chain.hpp"
+#include "support/planner_cases.hpp"
+
+namespace ferry {
+namespace {
+
+std::size_t bytes_of(profile const& step) {
+  std::size_t all = 0;
+  for (auto const& segment : step.segments) {
+    for (auto const& item : segment.items) all += item.bytes;
+  }
+  return all;
+}
+
+plan_options exactly(std::size_t budget) {
+  plan_options how;
+  how.budget_bytes = budget;
+  how.insured = false;
+  how.link_derating = 1;
+  how.time_limit_ms = 200;
+  return how;
+}
+
+profile small_gpt(hardware const& on) {
+  return gpt_profile({.layers = 12, .width = 2048, .heads = 16, .context = 1024, .batch = 4}, on);
+}
+
+/// A stored case as a step: each stage's S without its output is one item, and its input another.
+profile step_of(planning::chain const& c) {
+  profile step;
+  step.name = c.name;
+  step.segments.resize(c.stages());
+  auto const whole = [](double bytes) { return static_cast<std::size_t>(bytes); };
+  for (std::uint32_t i = 0; i < c.stages(); ++i) {
+    auto& segment = step.segments[i];
+    segment.forward_us = c.forward_s[i] * 1e6;
+    segment.backward_us = c.backward_s[i] * 1e6;
+    segment.forward_scratch_bytes = whole(c.forward_scratch_bytes[i]);
+    segment.backward_scratch_bytes = whole(c.backward_scratch_bytes[i] + c.boundary_bytes[i] + c.boundary_bytes[i + 1]);
+    profile_item input{"x", whole(c.boundary_bytes[i]), std::nullopt, {}, 0};
+    if (i > 0) {
+      input.recipe_us = 0;
+      input.inputs = {{i - 1, "s"}};
+    }
+    segment.items.push_back(input);
+    double const output = i + 1 < c.stages() ? c.boundary_bytes[i + 1] : 0;
+    segment.items.push_back(
+        {"s", whole(std::max(1.0, c.saved_bytes[i] - output)), c.forward_s[i] * 1e6, {{i, "x"}}, 0});
+  }
+  for (auto i = static_cast<std::uint32_t>(c.stages()); i-- > 0;) {
+    step.need_order.push_back({i, "s"});
+    step.need_order.push_back({i, "x"});
+  }
+  return step;
+}
+
+simulation run(profile const& step, hardware const& on, plan const& planned) {
+  simulation_options how;
+  how.settings.budget = byte_amount::exactly(planned.budget_bytes);
+  how.settings.host_budget = byte_amount::exactly(on.host_bytes);
+  how.settings.chunk_bytes = std::size_t{64} << 20;
+  how.settings.min_bytes = 0;
+  how.planned = planned;
+  how.steps = 2;
+  return simulate(step, on, how);
+}
+
+TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsOnEveryStoredCase) {
+  for (auto const& name : testing::planner_case_names()) {
+    SCOPED_TRACE(name);
+    auto const c = testing::load_planner_case(name).problem;
+    hardware on;
+    on.name = "case";
+    on.device_bytes = std::size_t{1} << 40;
+    on.host_bytes = c.host_bytes < 1e15 ? static_cast<std::size_t>(c.host_bytes) : std::size_t{1} << 42;
+    on.device_to_host.gbps = std::min(c.d2h_bytes_per_s * 1e-9, 1e6);
+    on.host_to_device.gbps = std::min(c.h2d_bytes_per_s * 1e-9, 1e6);
+    auto const step = step_of(c);
+    // Where memory is handed out in units, a case at its very floor needs a little more.
+    auto how = exactly(static_cast<std::size_t>(c.device_bytes) + (std::size_t{1} << 20));
+    auto const planned = make_plan(step, on, how);
+    auto const did = run(step, on, planned);
+    EXPECT_NEAR(did.step_us, planned.step_us, 0.01 * planned.step_us);
+    EXPECT_LE(did.stats.device.peak_bytes, how.budget_bytes);
+    EXPECT_LE(did.stats.pinned.peak_bytes, on.host_bytes);
+  }
+}
+
+TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsForGpts) {
+  for (char const* const gpu : {"a100-80", "rtx4090"}) {
+    auto const on = named_hardware(gpu);
+    auto const step = small_gpt(on);
+    for (double const share : {0.2, 0.35, 0.6}) {
+      SCOPED_TRACE(testing::Message() << gpu << " " << share);
+      auto const planned = make_plan(step, on, exactly(static_cast<std::size_t>(share * bytes_of(step))));
+      auto const did = run(step, on, planned);
+      EXPECT_NEAR(did.step_us, planned.step_us, 0.01 * planned.step_us);
+      EXPECT_LE(did.stats.device.peak_bytes, planned.budget_bytes);
+    }
+  }
+}
+
+TEST(MakePlan, StaysInsideTheBudgetWhateverTheTiming) {
+  auto const on = named_hardware("a100-80");
+  auto const step = small_gpt(on);
+  auto const planned = make_plan(step, on, exactly(bytes_of(step) / 4));
+  for (double const factor : {0.3, 3.0, 20.0}) {
+    for (auto const where : {sim_engine::compute, sim_engine::device_to_host, sim_engine::host_to_device}) {
+      simulation_options how;
+      how.settings.budget = byte_amount::exactly(planned.budget_bytes);
+      how.settings.host_budget = byte_amount::exactly(std::size_t{1} << 40);
+      how.planned = planned;
+      how.steps = 2;
+      how.slow_downs = {{.what = where, .factor = factor, .from = std::chrono::nanoseconds(0)}};
+      auto const did = simulate(step, on, how);
+      EXPECT_LE(did.stats.device.peak_bytes, planned.budget_bytes);
+      EXPECT_GT(did.step_us, 0);
+    }
+  }
+}
+
+TEST(MakePlan, ItemsInsideSegmentsAreNeverWorseAndBeatWholeSegmentsOnGpts) {
+  auto const on = named_hardware("a100-80");
+  auto const step = small_gpt(on);
+  for (double const share : {0.2, 0.3, 0.5}) {
+    auto const how = exactly(static_cast<std::size_t>(share * bytes_of(step)));
+    planning::chain_solver whole(planning::make_step_chain(step, on, how, false).problem);
+    auto const by_segments = whole.solve({});
+    auto const planned = make_plan(step, on, how);
+    ASSERT_TRUE(by_segments.feasible);
+    EXPECT_LT(planned.step_us, by_segments.seconds * 1e6);
+  }
+}
+
+TEST(MakePlan, InsuredPlansFerryOnlyWhatCouldBeRebuilt) {
+  auto const on = named_hardware("rtx4090");
+  auto const step = small_gpt(on);
+  auto how = exactly(bytes_of(step) / 4);
+  how.insured = true;
+  auto const planned = make_plan(step, on, how);
+  ASSERT_TRUE(planned.insured);
+  EXPECT_GT(planned.offloaded_bytes, 0U);
+  for (auto const& one : planned.items) {
+    // Inputs of segments are what everything else is rebuilt from.
+    if (one.where == placement::offload) EXPECT_NE(one.item.name, "x") << one.item.segment;
+  }
+}
+
+TEST(MakePlan, SaysWhatIsNeededWhenNothingFits) {
+  auto const on = named_hardware("a100-80");
+  auto const step = small_gpt(on);
+  try {
+    (void)make_plan(step, on, exactly(1 << 20));
+    FAIL() << "a plan for a megabyte";
+  } catch (infeasible_budget const& refused) {
+    EXPECT_NE(std::string(refused.what()).find("because of segment"), std::string::npos) << refused.what();
+    EXPECT_NO_THROW((void)make_plan(step, on, exactly(refused.needed_bytes())));
+    EXPECT_THROW((void)make_plan(step, on, exactly(refused.needed_bytes() / 2)), infeasible_budget);
+  }
+}
+
+TEST(MakePlan, EveryItemHasAPlaceAndAReason) {
+  auto const on = named_hardware("rtx4090");
+  auto const step = small_gpt(on);
+  auto const planned = make_plan(step, on, exactly(bytes_of(step) / 4));
+  std::size_t items = 0;
+  for (auto const& segment : step.segments) items += segment.items.size();
+  EXPECT_EQ(planned.items.size(), items);
+  for (auto const& one : planned.items) EXPECT_FALSE(one.reason.empty());
+  EXPECT_NO_THROW(require_match(planned, step));
+  EXPECT_LE(planned.lower_bound_us, planned.step_us * (1 + 1e-9));
+  EXPECT_GE(planned.step_us, planned.unlimited_us * (1 - 1e-9));
+  EXPECT_LE(planned.device.peak, planned.budget_bytes);
+  EXPECT_NO_THROW((void)to_json(planned));
+}
+
+TEST(MakePlan, PositionsCountComputeAndWaitsNameEarlierTransfers) {
+  auto const on = named_hardware("a100-80");
+  auto const step = small_gpt(on);
+  auto const planned = make_plan(step, on, exactly(bytes_of(step) / 4));
+  using kind = plan_operation::kind;
+  std::uint32_t computed = 0;
+  std::set<std::pair<std::uint32_t, std::string>> gone_out;
+  for (std::size_t k = 0; k < planned.operations.size(); ++k) {
+    auto const& op = planned.operations[k];
+    EXPECT_EQ(op.position, computed);
+    for (auto const wait : op.after) {
+      ASSERT_LT(wait, k);
+      auto const what = planned.operations[wait].what;
+      EXPECT_TRUE(what == kind::offload || what == kind::fetch);
+    }
+    if (op.what == kind::offload) gone_out.emplace(op.segment, op.item);
+    if (op.what == kind::fetch) EXPECT_EQ(gone_out.count({op.segment, op.item}), 1U);
+    EXPECT_GE(op.latest_start_us, op.start_us * (1 - 1e-12));
+    if (op.what == kind::forward || op.what == kind::backward || op.what == kind::rebuild) ++computed;
+  }
+}
+
+TEST(MakePlan, PolicyAutoPlansAfterTwoStepsAndIsFasterThanItsWarmUp) {
+  auto const on = named_hardware("a100-80");
+  auto const step = small_gpt(on);
+  simulation_options how;
+  how.settings.budget = byte_amount::exactly(bytes_of(step) / 4);
+  how.settings.host_budget = byte_amount::exactly(std::size_t{1} << 38);
+  how.settings.policy = {policy_kind::automatic};
+  how.steps = 4;
+  auto const did = simulate(step, on, how);
+  ASSERT_TRUE(did.planned.has_value());
+  EXPECT_LT(did.steps_us[3], 0.95 * did.steps_us[1]);
+  // What the session measured of a profiled step is that profile again.
+  EXPECT_NEAR(did.planned->unlimited_us, make_plan(step, on, exactly(2 * bytes_of(step))).unlimited_us,
+              0.01 * did.planned->unlimited_us);
+  EXPECT_NEAR(did.step_us, did.planned->step_us, 0.05 * did.planned->step_us);
+}
+
+}  // namespace
+}  // namespace ferry
