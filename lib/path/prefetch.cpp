@@ -17,6 +17,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   for (auto const user : e.users) {  // a failed way back may have left readers behind
     if (auto mark = store_.events().record_if_alive(user)) t.gates.push_back(std::move(mark));
   }
+  t.gates.insert(t.gates.end(), e.uses.begin(), e.uses.end());
   e.device = std::exchange(region, {});
   e.ready = {};
   e.advance(item_state::prefetching);

@@ -64,6 +64,9 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
       auto const mark = user != stream ? store_.events().record_if_alive(user) : event_handle();
       if (mark) device_.wait(stream, mark.ref());
     }
+    for (auto const& use : e.uses) {
+      if (use.stream() != stream) device_.wait(stream, use.ref());
+    }
     run_recipe(e, stream, inputs.all());
   } catch (...) {
     rebuilding_.pop_back();

@@ -60,6 +60,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         return;
       case item_state::hosted:
         wait_for_transfer(e);
+        if (e.state() != item_state::hosted) break;  // making progress has sent for it
         if (e.device && e.leases > 1) {
           throw transfer_error(
               fmt::format("{} could not be brought back for a lease that is still held ({}); end that "
@@ -87,6 +88,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           by_link = true;
           break;
         }
+        if (e.state() != item_state::prefetching) break;  // it arrived before it could be stopped
         await_arrival(e, stream);
         if (e.state() == item_state::hosted) {
           if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
