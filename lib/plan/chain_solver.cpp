@@ -123,7 +123,7 @@ void chain_solver::polish(chain_solution& found, std::vector<search_result> cons
   tbb::parallel_for(std::size_t{0}, searches, [&](std::size_t k) {
     chain_simulator own(chain_, *replays_);
     search_limits limits;
-    limits.moves = short_chain ? 5000 : 20000;
+    limits.moves = options.moves > 0 ? options.moves : short_chain ? 5000 : 20000;
     limits.seed = options.seed * searches + k;
     limits.good_enough_s = found.lower_bound_s * (1 + 1e-12);
     limits.deadline = deadline;

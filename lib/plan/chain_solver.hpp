@@ -22,6 +22,7 @@ struct solve_options {
   double time_limit_ms = 0;  ///< 0: what the chain's length deserves
   bool polish = true;        ///< false: the first plan
   bool exact = true;         ///< short chains are searched exhaustively in the end
+  std::uint64_t moves = 0;  ///< of each local search; 0: what the chain's length deserves
   std::uint64_t seed = 1;
   std::vector<chain_plan> starts{};  ///< plans to begin with, of an earlier solve for instance
 };

@@ -16,7 +16,7 @@ expect_out "as a 7B-class block's on an A100 with PCIe 4"
 for column in policy device host time recompute waiting tokens/s params/GiB "final loss" gradients identical; do
   expect_out "$column"
 done
-for policy in unlimited recompute offload 'selective\+offload'; do expect_row "$policy"; done
+for policy in unlimited recompute offload auto; do expect_row "$policy"; done
 [[ "$out" != *$'\r'* ]] || complain "expected plain lines where there is no terminal"
 expect_json "$scratch/compare.json" budget_bytes keep_all_bytes device_to_host_gbps host_to_device_gbps policies policy fits failure \
   peak_device_bytes peak_pinned_bytes relative_time recompute_share waiting_us_per_step tokens_per_second \
@@ -40,7 +40,7 @@ run FERRY_LINK_GBPS=2,1 "${compare[@]}" --budget 100% --accumulate 2 --attention
 expect_code 0
 expect_silence
 expect_out "link 2 GB/s out, 1 GB/s back"
-for policy in unlimited keep recompute offload 'selective\+offload'; do expect_row "$policy"; done
+for policy in unlimited keep recompute offload auto; do expect_row "$policy"; done
 
 # The last of a flag counts: scripts/demo has its own first.
 run "${compare[@]}" --budget 1KiB --budget 45% --steps 2
@@ -59,7 +59,7 @@ expect_out "(45%)"
 
 # Too small a budget: the smallest that works does.
 run "${compare[@]}" --budget 1MiB
-expect_failure "recompute, offload, selective+offload did not fit the budget of 1.00 MiB"
+expect_failure "recompute, offload, auto did not fit the budget of 1.00 MiB"
 enough="$(sed -n 's/.*the smallest that works is --budget \([0-9]*KiB\)$/\1/p' <<<"$err")"
 run "${compare[@]}" --budget "${enough:-none}"
 expect_code 0

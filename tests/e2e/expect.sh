@@ -69,6 +69,7 @@ expect_json() {
 # start ARGUMENT...: like run, in the background; its process id is in `started`. `signal NAME` ends it.
 start() {
   ran="ferry $*"
+  : >"$scratch/out"  # at once, so that nobody waits for what the run before had printed
   "$ferry" "$@" >"$scratch/out" 2>"$scratch/err" &
   started=$!
 }

@@ -11,7 +11,7 @@ run train --preset tiny --steps 60 --lr 0.003 --warmup 5 --validate-every 20 --s
 expect_code 0
 expect_silence
 expect_out "GPT of 2 layers, 64 features, 2 heads, context 64, vocabulary 256, tiled attention"
-expect_out "policy offload; budget 5"
+expect_out "policy auto; budget 5"
 for step in 20 40 60; do expect_out "step $step: validation loss "; done
 expect_out "a sample:"
 expect_out "60 steps, median"
@@ -39,7 +39,7 @@ fi
 if command -v script >"$scratch/script"; then
   for columns in 60 80 160; do
     ran="ferry train on a terminal of $columns columns"
-    script -qec "stty cols $columns; '$ferry' train --preset tiny --steps 4 --budget 50% --validate-every 2 --sample 0" \
+    script -qec "stty cols $columns; '$ferry' train --preset tiny --steps 4 --budget 50% --policy offload --validate-every 2 --sample 0" \
       /dev/null </dev/null >"$scratch/out"
     code=$?
     out="$(<"$scratch/out")"
@@ -82,10 +82,10 @@ expect_code 0
 # The same gradients under every policy and budget, slow links included.
 for form in "--accumulate 2" "--attention explicit --untied"; do
   read -ra flags <<<"$form"
-  flags+=(--steps 3)
+  flags+=(--steps 4)
   run "${tiny[@]}" "${flags[@]}" --policy keep --save-grads "$scratch/keep.grads"
   expect_code 0
-  for policy in keep recompute offload selective sqrt every=2; do
+  for policy in keep recompute offload selective sqrt every=2 auto; do
     [[ "$policy" == keep ]] && budget=100% || budget=50%
     run FERRY_CHECK_ORDER=on FERRY_LINK_GBPS=0.3 FERRY_VERIFY=checksum "${tiny[@]}" "${flags[@]}" --policy "$policy" \
       --budget "$budget" --save-grads "$scratch/some.grads"
@@ -119,6 +119,20 @@ for bits in 16 32; do
   grep -Eq '^([0-9]+ ){5}$' <<<"$out" || complain "expected a sample of five tokens"
 done
 expect_same "$scratch/u16.grads" "$scratch/u32.grads"
+
+# Profiled, planned, and trained by the plan: the same gradients; another model is refused.
+run "${tiny[@]}" --steps 4 --policy keep --save-grads "$scratch/keep.grads"
+run "${tiny[@]}" --steps 4 --budget 4MiB --profile "$scratch/profile.json"
+expect_code 0
+run plan --profile "$scratch/profile.json" --gpu laptop --budget 4MiB -o "$scratch/plan.json"
+expect_code 0
+run "${tiny[@]}" --steps 4 --budget 4MiB --policy "plan=$scratch/plan.json" --save-grads "$scratch/some.grads"
+expect_code 0
+expect_same "$scratch/keep.grads" "$scratch/some.grads"
+run "${tiny[@]}" --layers 3 --steps 2 --budget 8MiB --policy "plan=$scratch/plan.json"
+expect_failure "x (segment 2, micro-batch 0) is not in it"
+run "${tiny[@]}" --steps 2 --policy "plan=$scratch/none.json"
+expect_failure "$scratch/none.json"
 
 # A vocabulary that dwarfs the model.
 run "${tiny[@]}" --vocab 20000 --batch 1 --steps 1

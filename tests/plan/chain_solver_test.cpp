@@ -68,8 +68,11 @@ TEST(ChainSolver, FindsTheOptimumOfShortRandomChains) {
     auto without = patient();
     without.exact = false;
     auto const by_search = solver.solve(without);
-    EXPECT_GE(by_search.seconds, optimum.makespan_s * (1 - 1e-9));  // so the two check each other
-    missed_by_search += by_search.seconds > optimum.makespan_s * (1 + 1e-9) ? 1 : 0;
+    bool const missed = !by_search.feasible || by_search.seconds > optimum.makespan_s * (1 + 1e-9);
+    missed_by_search += missed ? 1 : 0;
+    if (by_search.feasible) {
+      EXPECT_GE(by_search.seconds, optimum.makespan_s * (1 - 1e-9));  // so the two check each other
+    }
   }
   // The search alone finds nearly all: its form of plans is not what limits it.
   EXPECT_LE(missed_by_search, chains / 25);
@@ -79,11 +82,10 @@ TEST(ChainSolver, FindsTheOptimumOfShortRandomChains) {
 void expect_never_worse_than_fixed_policies(std::uint64_t first_seed, std::uint64_t chains, bool only_short) {
   for (std::uint64_t seed = first_seed; seed < first_seed + chains; ++seed) {
     SCOPED_TRACE(seed);
-    auto const c = only_short ? testing::small_random_chain(seed, 2, 8) : testing::any_chain(seed);
+    auto const c = only_short ? testing::small_random_chain(seed, 2, 6) : testing::any_chain(seed);
     chain_solver solver(c);
     solve_options options = patient();
-    options.exact = false;
-    options.polish = !only_short || seed % 8 == 0;  // even the first plan is never worse
+    if (only_short) options.moves = 500;  // with so many chains, a tenth of the search has to do
     auto const found = solver.solve(options);
     if (found.feasible) {
       auto const verdict = judge(solver.problem(), found.schedule);

@@ -119,7 +119,7 @@ TEST(MakePlan, StaysInsideTheBudgetWhateverTheTiming) {
     for (auto const where : {sim_engine::compute, sim_engine::device_to_host, sim_engine::host_to_device}) {
       simulation_options how;
       how.settings.budget = byte_amount::exactly(planned.budget_bytes);
-      how.settings.host_budget = byte_amount::exactly(std::size_t{1} << 40);
+      how.settings.host_budget = byte_amount::exactly(on.host_bytes);
       how.planned = planned;
       how.steps = 2;
       how.slow_downs = {{.what = where, .factor = factor, .from = std::chrono::nanoseconds(0)}};

@@ -163,7 +163,9 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_POLICY=every",
                             "FERRY_POLICY=every=0",
                             "FERRY_POLICY=every=-1",
-                            "FERRY_POLICY=auto",
+                            "FERRY_POLICY=plan",
+                            "FERRY_POLICY=plan=",
+                            "FERRY_INSURE=yes",
                             "FERRY_POLICY=Keep",
                             "FERRY_DEVICE=",
                             "FERRY_DEVICE=gpu",
@@ -245,7 +247,7 @@ TEST(DescribeSettings, CoversEverySettingOnce) {
     EXPECT_FALSE(row.meaning.empty());
     EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the README's table";
   }
-  EXPECT_EQ(seen.size(), 18u);
+  EXPECT_EQ(seen.size(), 19u);
 }
 
 TEST(DescribeSettings, DefaultsReadBackAsThemselves) {

@@ -115,6 +115,10 @@ nlohmann::ordered_json summary_of(train_run& run, train_plan const& plan, std::v
     summary["peak_device_bytes"] = records.back().peak_device_bytes;
     summary["peak_pinned_bytes"] = records.back().peak_pinned_bytes;
   }
+  if (auto const* const planned = run.session().followed()) {
+    summary["planned_us"] = planned->step_us;
+    summary["planned_unlimited_us"] = planned->unlimited_us;
+  }
   summary["session"] = nlohmann::ordered_json::parse(to_json(run.session().stats()));
   return summary;
 }
@@ -200,6 +204,10 @@ void print_summary(train_run& run, std::vector<step_record> const& records) {
       "{} steps, median {:.1f} ms; loss {:.4f} -> {:.4f}; device peak {}, pinned peak {}; waited {:.1f} ms in all\n",
       records.size(), median_seconds(records) * 1000, records.front().result.loss, records.back().result.loss,
       format_bytes(stats.device.peak_bytes), format_bytes(stats.pinned.peak_bytes), stats.exposed_us / 1000);
+  if (auto const* const planned = run.session().followed()) {
+    fmt::print("planned: {:.1f} ms for forward and backward of a micro-batch, {:.1f}% above unlimited memory\n",
+               1e-3 * planned->step_us, 100 * std::max(planned->overhead(), 0.0));
+  }
 }
 
 exit_code carry_out(train_plan const& plan) {
