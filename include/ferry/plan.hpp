@@ -39,7 +39,7 @@ struct profile_segment {
   double forward_us = 0;
   double backward_us = 0;
   std::size_t forward_scratch_bytes = 0;   ///< blocks that are not saved, at the peak of its forward
-  std::size_t backward_scratch_bytes = 0;  ///< the same in its backward: gradients
+  std::size_t backward_scratch_bytes = 0;  ///< what its backward needs at once beyond all its items: gradients
   std::vector<profile_item> items;
   friend bool operator==(profile_segment const&, profile_segment const&) = default;
 };

@@ -13,7 +13,7 @@ namespace {
 /// The first step is cold, the second one is measured.
 constexpr std::uint32_t warm_up_steps = 2;
 /// Where addresses are bytes, gaps between blocks cost some of the budget.
-constexpr double fragmentation_margin = 0.08;
+constexpr double fragmentation_margin = 0.05;
 constexpr double planning_ms = 150;
 
 bool reaches_beyond(item_key const& key, recipe const& how) {

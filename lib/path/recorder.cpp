@@ -24,7 +24,7 @@ void recorder::entered(pass which, item_key const& key, stream_ref stream, store
     items_.clear();
     needs_.clear();
   }
-  stretches_.push_back({which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, {}});
+  stretches_.push_back({which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, {}});
   peak_before_ = 0;
 }
 
@@ -49,6 +49,16 @@ void recorder::scratch(std::size_t bytes) noexcept {
   auto& peak = stretches_.back().scratch_bytes;
   peak_before_ = peak;
   peak = std::max(peak, bytes);
+}
+
+void recorder::handed_out(std::size_t bytes, std::size_t scratch, store::tiered_store& store) {
+  if (stretches_.empty()) return;
+  auto& now = stretches_.back();
+  std::size_t sum = bytes + scratch;
+  for (auto const& e : store.live()) {
+    if (e.key.segment == now.segment && e.key.micro_batch == now.micro_batch && e.device) sum += e.device.bytes();
+  }
+  now.peak_bytes = std::max(now.peak_bytes, sum);
 }
 
 void recorder::scratch_saved(std::size_t bytes_now) noexcept {
@@ -94,8 +104,15 @@ std::optional<profile> recorder::take(std::string name) {
     auto& segment = step.segments[one.segment];
     bool const forward = one.which == pass::forward;
     (forward ? segment.forward_us : segment.backward_us) += std::max(us, 0.0);
-    auto& scratch = forward ? segment.forward_scratch_bytes : segment.backward_scratch_bytes;
-    scratch = std::max(scratch, one.scratch_bytes);
+    if (forward) {
+      segment.forward_scratch_bytes = std::max(segment.forward_scratch_bytes, one.scratch_bytes);
+    } else {
+      // Backward gives its items up one by one: what it needs is what it had at once, beyond all of them.
+      std::size_t items = 0;
+      for (auto const& item : segment.items) items += item.bytes;
+      std::size_t const beyond = one.peak_bytes > items ? one.peak_bytes - items : 0;
+      segment.backward_scratch_bytes = std::max(segment.backward_scratch_bytes, std::min(beyond, one.scratch_bytes));
+    }
   }
   complete_recipes(step);
   return step;

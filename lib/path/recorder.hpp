@@ -36,6 +36,8 @@ class recorder {
   [[nodiscard]] std::int32_t now() const noexcept { return static_cast<std::int32_t>(stretches_.size()) - 1; }
   void stood_still(std::int32_t at, double us);
   void scratch(std::size_t bytes) noexcept;
+  /// So many bytes are handed out for this segment, or by recipes and blocks that it causes, on top of `scratch`.
+  void handed_out(std::size_t bytes, std::size_t scratch, store::tiered_store& store);
   /// What was allocated last has become an item: it was no scratch memory.
   void scratch_saved(std::size_t bytes_now) noexcept;
 
@@ -52,6 +54,7 @@ class recorder {
     store::event_handle from;
     double still_us = 0;
     std::size_t scratch_bytes = 0;
+    std::size_t peak_bytes = 0;  // of the segment's items and scratch memory together
     std::vector<store::entry const*> recipes;
   };
   [[nodiscard]] double lasted_us(std::size_t index) const;

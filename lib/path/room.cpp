@@ -23,6 +23,7 @@ device_region session_core::make_room_adopting(device_view memory) {
 
 template <typename Allocate>
 device_region session_core::wait_for_room(std::size_t bytes, label const& name, Allocate allocate) {
+  if (recorder_.on()) recorder_.handed_out(bytes, scratch_bytes_, store_);
   if (auto region = allocate()) {
     note_forced_bytes();
     return std::move(*region);
