@@ -12,4 +12,5 @@
 #include "ferry/plan.hpp"
 #include "ferry/session.hpp"
 #include "ferry/sim_device.hpp"
+#include "ferry/simulate.hpp"
 #include "ferry/stats.hpp"

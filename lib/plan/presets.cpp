@@ -1,13 +1,12 @@
-// Hardware by name. None of these figures was measured here: they are what such machines usually reach, put together
-// from the makers' data sheets and the shares below. Measure the machine in front of you where it matters.
+// Hardware by name. None of these figures was measured here: they are round figures of what such machines are said to
+// reach, by the shares below of their nominal rates. Measure the machine in front of you where it matters.
 //
 // - Memory: what the data sheet says. The driver, weights and optimiser have their part of it; a budget is given apart.
 // - Pinned memory: all of a server with 256 GiB, a desktop with 64 GiB or a laptop with 16 GiB.
 // - Link: pinned copies of some MiB one way at a time, about 0.8 of the raw rate: 25 GB/s on PCIe 4 x16, 12.5 on PCIe 3
 //   x16 or PCIe 4 x8, 53 on PCIe 5 x16. Into the device is a little slower than out of it. A copy costs about 10 us
 //   more than its bytes, between its submission and the event that says it has ended.
-// - Matrix products: dense bf16 (fp16 on V100 and T4) with fp32 sums. About 0.7 of the tensor cores' peak in data
-// centres,
+// - Matrix products: dense bf16 (fp16 on V100 and T4) with fp32 sums. About 0.7 of the tensor cores' peak in servers,
 //   0.85 and more on consumer cards, whose peak with fp32 sums is half of what is advertised; L4 and T4 run into their
 //   power limits at about half.
 // - Device memory: 0.85 to 0.9 of the data sheet.
