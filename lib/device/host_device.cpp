@@ -25,6 +25,7 @@
 #include "device/host_stream.hpp"
 #include "device/link.hpp"
 #include "device/memory_names.hpp"
+#include "device/native.hpp"
 #include "device/order_checker.hpp"
 #include "ferry/config.hpp"
 #include "support/log.hpp"
@@ -301,15 +302,11 @@ std::vector<std::string> host_device_implementation::order_violations() const {
 }
 
 host_stream& host_device_implementation::own(stream_ref stream) const {
-  if (!stream) throw invalid_argument("no stream given; pass one that this device created");
-  if (stream.owner() != this) throw invalid_argument("the stream belongs to another device; use one of this device");
-  return *static_cast<host_stream*>(stream.native());
+  return native_of<host_stream>(*this, stream, "stream");
 }
 
 host_event& host_device_implementation::own(event_ref event) const {
-  if (!event) throw invalid_argument("no event given; pass one that this device created");
-  if (event.owner() != this) throw invalid_argument("the event belongs to another device; use one of this device");
-  return *static_cast<host_event*>(event.native());
+  return native_of<host_event>(*this, event, "event");
 }
 
 }  // namespace

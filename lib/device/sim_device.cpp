@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "device/memory_names.hpp"
+#include "device/native.hpp"
 #include "device/sim_driver.hpp"
 #include "device/sim_machine.hpp"
 #include "device/sim_memory.hpp"
@@ -257,9 +258,7 @@ void sim_device_implementation::close(section& held, sim_stream& stream) noexcep
 // Arguments.
 
 sim_stream& sim_device_implementation::own(stream_ref stream) const {
-  if (!stream) throw invalid_argument("no stream given; pass one that this device created");
-  if (stream.owner() != this) throw invalid_argument("the stream belongs to another device; use one of this device");
-  return *static_cast<sim_stream*>(stream.native());
+  return native_of<sim_stream>(*this, stream, "stream");
 }
 
 /// Requires: the lock held.
@@ -271,11 +270,7 @@ sim_stream& sim_device_implementation::own_open(stream_ref stream) const {
   return found;
 }
 
-sim_event& sim_device_implementation::own(event_ref event) const {
-  if (!event) throw invalid_argument("no event given; pass one that this device created");
-  if (event.owner() != this) throw invalid_argument("the event belongs to another device; use one of this device");
-  return *static_cast<sim_event*>(event.native());
-}
+sim_event& sim_device_implementation::own(event_ref event) const { return native_of<sim_event>(*this, event, "event"); }
 
 }  // namespace
 

@@ -62,6 +62,14 @@ struct chain {
   [[nodiscard]] double passing_scratch(std::size_t i) const noexcept {
     return passing_scratch_bytes.empty() ? forward_scratch_bytes[i] : passing_scratch_bytes[i];
   }
+  /// Bytes of the gradient that waits while stages up to i are run again.
+  [[nodiscard]] double waiting_gradient(std::size_t i) const noexcept {
+    return i + 1 == stages() ? 0 : boundary_bytes[i + 1];
+  }
+  /// What the backward of a stage needs beside its X and S: both gradients and scratch memory.
+  [[nodiscard]] double backward_bytes(std::size_t i) const noexcept {
+    return boundary_bytes[i] + boundary_bytes[i + 1] + backward_scratch_bytes[i];
+  }
   [[nodiscard]] bool may_replay(std::size_t i) const noexcept { return must_save.empty() || !must_save[i]; }
   [[nodiscard]] bool has_link() const noexcept { return d2h_bytes_per_s > 0 && h2d_bytes_per_s > 0; }
   /// The time of a step with unlimited memory.

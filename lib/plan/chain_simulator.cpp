@@ -150,7 +150,6 @@ bool chain_simulator::forward() {
       return false;
     }
   }
-  forward_end_ = now;
   return sent_ <= c.host_bytes * (1 + 1e-12);
 }
 
@@ -180,30 +179,25 @@ bool chain_simulator::lay_out_backward() {
   auto i = static_cast<std::int64_t>(c.stages()) - 1;
   while (i >= 0) {
     auto const stage = static_cast<std::uint32_t>(i);
-    if (plan[stage].saving == replayed) {
-      std::uint32_t const s = run_start(stage);
-      if (!lay_out_replay(s, stage)) return false;
+    bool const again = plan[stage].saving == replayed;
+    bool const lost_its_input = !again && separate(stage) && plan[stage].input == input_mark::none;
+    if (again || lost_its_input) {
+      std::uint32_t const last = again ? stage : stage - 1;
+      std::uint32_t const s = run_start(last);
+      if (!lay_out_run(again ? run_kind::plain : run_kind::leading, s, last)) return false;
       if (separate(s) && plan[s].input == input_mark::kept) kept_ -= c.boundary_bytes[s];
       i = static_cast<std::int64_t>(s) - 1;
       continue;
     }
     auto const& how = how_[stage];
-    if (separate(stage) && plan[stage].input == input_mark::none) {
-      std::uint32_t const s = run_start(stage - 1);
-      if (!lay_out_leading(s, stage)) return false;
-      if (separate(s) && plan[s].input == input_mark::kept) kept_ -= c.boundary_bytes[s];
-      i = static_cast<std::int64_t>(s) - 1;
-      continue;
-    }
     auto const position = static_cast<std::uint32_t>(ops_.size());
     fetch(saved_out_[stage], position);
     double const held = kept_ + (c.saved_bytes[stage] - how.kept_bytes) + input_bytes(stage);
-    double const after = replays_->waiting_gradient(stage);
     if (how.rebuild_s > 0) {
-      add_op(chain_op::rebuild, stage, how.rebuild_s, held + after + c.forward_scratch_bytes[stage]);
+      add_op(chain_op::rebuild, stage, how.rebuild_s,
+             held + c.waiting_gradient(stage) + c.forward_scratch_bytes[stage]);
     }
-    double const gradients = c.boundary_bytes[stage] + c.boundary_bytes[stage + 1];
-    add_op(chain_op::backward, stage, c.backward_s[stage], held + gradients + c.backward_scratch_bytes[stage]);
+    add_op(chain_op::backward, stage, c.backward_s[stage], held + c.backward_bytes(stage));
     kept_ -= how.kept_bytes;
     if (separate(stage) && plan[stage].input == input_mark::kept) kept_ -= c.boundary_bytes[stage];
     --i;
@@ -225,37 +219,47 @@ double chain_simulator::reserve_bytes(std::uint32_t first) const {
   return bytes;
 }
 
-bool chain_simulator::lay_out_replay(std::uint32_t first, std::uint32_t last) {
+bool chain_simulator::lay_out_run(run_kind kind, std::uint32_t first, std::uint32_t last) {
   base_ = kept_ + input_bytes(first);
-  double free = limit_ - base_ - reserve_bytes(first);
-  if (replays_->seconds(first, last, free) == never) {
-    free = limit_ - base_;  // a reserve is a wish
-    if (replays_->seconds(first, last, free) == never) return false;
-  }
-  add_run(first, last, free, 0);
+  // What of a led stage's S is not there yet has to find room.
+  bool const leads = kind == run_kind::leading;
+  double const coming = leads ? chain_->saved_bytes[last + 1] - how_[last + 1].kept_bytes : 0;
+  double const all = limit_ - base_ - coming;
+  double free = all - reserve_bytes(first);
+  if (replays_->seconds(kind, first, last, free) == never) free = all;  // a reserve is a wish
+  if (replays_->seconds(kind, first, last, free) == never) return false;
+  add_run(kind, first, last, free, 0);
   return !failed_;
 }
 
-void chain_simulator::add_run(std::uint32_t s, std::uint32_t t, double free, double held) {
+void chain_simulator::add_run(run_kind kind, std::uint32_t s, std::uint32_t t, double free, double held) {
   auto const& c = *chain_;
-  auto const [keep_input_of, fits] = replays_->best(s, t, free);
+  auto const [keep_input_of, fits] = replays_->best(kind, s, t, free);
   if (!fits) {
     failed_ = true;
     return;
   }
-  double const gradient = replays_->waiting_gradient(t);
+  bool const leads = kind == run_kind::leading;
+  double const gradient = c.waiting_gradient(leads ? t + 1 : t);
   if (keep_input_of == 0) {
     double const saved = c.saved_bytes[s];
     add_op(chain_op::forward_saving, s, c.forward_s[s], base_ + held + saved + c.forward_scratch_bytes[s] + gradient);
-    if (s < t) add_run(s + 1, t, free - saved, held + saved);
-    add_op(chain_op::backward, s, c.backward_s[s],
-           base_ + held + saved + c.boundary_bytes[s] + c.boundary_bytes[s + 1] + c.backward_scratch_bytes[s]);
+    if (s < t) {
+      add_run(kind, s + 1, t, free - saved, held + saved);
+    } else if (leads) {
+      add_led(t + 1, held + saved);
+    }
+    add_op(chain_op::backward, s, c.backward_s[s], base_ + held + saved + c.backward_bytes(s));
     return;
   }
   add_pass(s, keep_input_of, held + gradient);
   double const kept = c.boundary_bytes[keep_input_of];
-  add_run(keep_input_of, t, free - kept, held + kept);
-  add_run(s, keep_input_of - 1, free, held);
+  if (keep_input_of <= t) {
+    add_run(kind, keep_input_of, t, free - kept, held + kept);
+  } else {
+    add_led(t + 1, held + kept);
+  }
+  add_run(run_kind::plain, s, keep_input_of - 1, free + (leads ? c.saved_bytes[t + 1] : 0), held);
 }
 
 /// Stages s..end-1 forward, for X[end] alone.
@@ -269,57 +273,13 @@ void chain_simulator::add_pass(std::uint32_t s, std::uint32_t end, double held) 
   }
 }
 
-/// A run whose last output a saved stage needs: that stage's backward comes as soon as it can.
-bool chain_simulator::lay_out_leading(std::uint32_t first, std::uint32_t saved_stage) {
-  base_ = kept_ + input_bytes(first);
-  double const coming = chain_->saved_bytes[saved_stage] - how_[saved_stage].kept_bytes;
-  double free = limit_ - base_ - coming - reserve_bytes(first);
-  if (replays_->seconds_leading(first, saved_stage - 1, free) == never) {
-    free = limit_ - base_ - coming;
-    if (replays_->seconds_leading(first, saved_stage - 1, free) == never) return false;
-  }
-  add_leading_run(first, saved_stage - 1, free, 0);
-  return !failed_;
-}
-
-void chain_simulator::add_leading_run(std::uint32_t s, std::uint32_t t, double free, double held) {
-  auto const& c = *chain_;
-  auto const [keep_input_of, fits] = replays_->best_leading(s, t, free);
-  if (!fits) {
-    failed_ = true;
-    return;
-  }
-  double const gradient = replays_->waiting_gradient(t + 1);
-  if (keep_input_of == 0) {
-    double const saved = c.saved_bytes[s];
-    add_op(chain_op::forward_saving, s, c.forward_s[s], base_ + held + saved + c.forward_scratch_bytes[s] + gradient);
-    if (s < t) {
-      add_leading_run(s + 1, t, free - saved, held + saved);
-    } else {
-      add_led(t + 1, held + saved);
-    }
-    add_op(chain_op::backward, s, c.backward_s[s],
-           base_ + held + saved + c.boundary_bytes[s] + c.boundary_bytes[s + 1] + c.backward_scratch_bytes[s]);
-    return;
-  }
-  add_pass(s, keep_input_of, held + gradient);
-  double const kept = c.boundary_bytes[keep_input_of];
-  if (keep_input_of <= t) {
-    add_leading_run(keep_input_of, t, free - kept, held + kept);
-  } else {
-    add_led(t + 1, held + kept);
-  }
-  add_run(s, keep_input_of - 1, free + c.saved_bytes[t + 1], held);
-}
-
 /// The backward of a saved stage whose input a replay has made.
 void chain_simulator::add_led(std::uint32_t stage, double held) {
   auto const& c = *chain_;
   auto const& how = how_[stage];
   fetch(saved_out_[stage], static_cast<std::uint32_t>(ops_.size()));
-  double const gradients = c.boundary_bytes[stage] + c.boundary_bytes[stage + 1];
   add_op(chain_op::backward, stage, c.backward_s[stage],
-         base_ + held + (c.saved_bytes[stage] - how.kept_bytes) + gradients + c.backward_scratch_bytes[stage]);
+         base_ + held + (c.saved_bytes[stage] - how.kept_bytes) + c.backward_bytes(stage));
   base_ -= how.kept_bytes;
   kept_ -= how.kept_bytes;
 }

@@ -69,10 +69,8 @@ class chain_simulator {
  private:
   bool forward();
   bool lay_out_backward();
-  bool lay_out_replay(std::uint32_t first, std::uint32_t last);
-  bool lay_out_leading(std::uint32_t first, std::uint32_t saved_stage);
-  void add_run(std::uint32_t s, std::uint32_t t, double free, double held);
-  void add_leading_run(std::uint32_t s, std::uint32_t t, double free, double held);
+  bool lay_out_run(run_kind kind, std::uint32_t first, std::uint32_t last);
+  void add_run(run_kind kind, std::uint32_t s, std::uint32_t t, double free, double held);
   void add_led(std::uint32_t stage, double held);
   void add_pass(std::uint32_t s, std::uint32_t end, double held);
   bool place_fetches();
@@ -111,7 +109,6 @@ class chain_simulator {
   double base_ = 0;  // of the replay being laid out
   std::uint32_t forward_ops_ = 0;
   std::uint32_t direct_from_ = 0;  // the last run, if forward goes straight into it
-  double forward_end_ = 0;
   bool failed_ = false;
 };
 

@@ -39,7 +39,10 @@ label_grid grid_for(std::size_t stages) {
 
 }  // namespace
 
-chain_solver::chain_solver(chain of) : chain_(std::move(of)), replays_(std::make_unique<replay_table>(chain_)) {}
+chain_solver::chain_solver(chain of, std::shared_ptr<replay_table const> replays)
+    : chain_(std::move(of)), replays_(std::move(replays)) {
+  if (replays_ == nullptr) replays_ = std::make_shared<replay_table>(chain_);
+}
 
 void chain_solver::set_link(double d2h_bytes_per_s, double h2d_bytes_per_s) noexcept {
   chain_.d2h_bytes_per_s = d2h_bytes_per_s;
@@ -183,7 +186,7 @@ std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays)
     chain_plan plan = all(replayed, input_mark::none);
     double free = c.device_bytes - c.boundary_bytes[0];
     for (std::uint32_t s = 0; s < stages;) {
-      auto const [keep_input_of, fits] = replays.best(s, stages - 1, free);
+      auto const [keep_input_of, fits] = replays.best(run_kind::plain, s, stages - 1, free);
       if (!fits) break;
       if (keep_input_of == 0) {
         plan[s].saving = kept_whole;

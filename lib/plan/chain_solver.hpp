@@ -22,7 +22,7 @@ struct solve_options {
   double time_limit_ms = 0;  ///< 0: what the chain's length deserves
   bool polish = true;        ///< false: the first plan
   bool exact = true;         ///< short chains are searched exhaustively in the end
-  std::uint64_t moves = 0;  ///< of each local search; 0: what the chain's length deserves
+  std::uint64_t moves = 0;   ///< of each local search; 0: what the chain's length deserves
   std::uint64_t seed = 1;
   std::vector<chain_plan> starts{};  ///< plans to begin with, of an earlier solve for instance
 };
@@ -42,12 +42,14 @@ struct chain_solution {
 
 class chain_solver {
  public:
-  explicit chain_solver(chain of);
+  /// `replays`: of a chain with the same stages and budget; made if it is null.
+  explicit chain_solver(chain of, std::shared_ptr<replay_table const> replays = nullptr);
   chain_solver(chain_solver const&) = delete;
   chain_solver& operator=(chain_solver const&) = delete;
 
   [[nodiscard]] chain const& problem() const noexcept { return chain_; }
   [[nodiscard]] replay_table const& replays() const noexcept { return *replays_; }
+  [[nodiscard]] std::shared_ptr<replay_table const> share_replays() const noexcept { return replays_; }
   /// Another link; everything else stays.
   void set_link(double d2h_bytes_per_s, double h2d_bytes_per_s) noexcept;
 
@@ -60,7 +62,7 @@ class chain_solver {
   void search_exhaustively(chain_solution& found) const;
 
   chain chain_;
-  std::unique_ptr<replay_table> replays_;
+  std::shared_ptr<replay_table const> replays_;
 };
 
 /// The plans that people make by hand, as starts and so that no plan is worse: keep all, every=N, sqrt, checkpoint or

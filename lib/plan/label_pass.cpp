@@ -95,8 +95,7 @@ class pass {
     double const forward_need = next.kept + made + c_.forward_scratch_bytes[i];
     if (!drain(forward_need + next.going_out - c_.device_bytes, c_.d2h_bytes_per_s, next.going_out, next.extra_s))
       return;
-    double const gradients = c_.boundary_bytes[i] + c_.boundary_bytes[i + 1] + c_.backward_scratch_bytes[i];
-    double const backward_need = next.kept + c_.saved_bytes[i] + gradients;
+    double const backward_need = next.kept + c_.saved_bytes[i] + c_.backward_bytes(i);
     if (!drain(backward_need + next.coming_in - c_.device_bytes, c_.h2d_bytes_per_s, next.coming_in, next.extra_s))
       return;
     next.going_out = std::max(0.0, next.going_out - c_.forward_s[i] * c_.d2h_bytes_per_s);
@@ -131,12 +130,12 @@ class pass {
       label next = start;
       double const all = c_.device_bytes - next.kept;
       double free = all - next.coming_in;
-      double time = replays_.seconds(i, j, free);
+      double time = replays_.seconds(run_kind::plain, i, j, free);
       // Rather wait for the link than replay twice, if that is sooner.
-      double const drained = replays_.seconds(i, j, all);
+      double const drained = replays_.seconds(run_kind::plain, i, j, all);
       if (drained == never) return;  // longer runs need no less
       if (next.coming_in > 0) {
-        double const half = replays_.seconds(i, j, all - 0.5 * next.coming_in);
+        double const half = replays_.seconds(run_kind::plain, i, j, all - 0.5 * next.coming_in);
         double const wait_half = 0.5 * next.coming_in / c_.h2d_bytes_per_s;
         if (half + wait_half < std::min(time, drained + 2 * wait_half)) {
           next.extra_s += wait_half;

@@ -20,8 +20,7 @@ class dual {
       forward += c.forward_s[i];
       (i > cut ? before : after) += c.backward_s[i];
     }
-    room_ = c.device_bytes - c.saved_bytes[cut] - c.boundary_bytes[cut] - c.boundary_bytes[cut + 1] -
-            c.backward_scratch_bytes[cut];
+    room_ = c.device_bytes - c.saved_bytes[cut] - c.backward_bytes(cut);
     // Nothing can go out before the first stage has run, and nothing is of use after the last backward has begun.
     out_window_ = std::max(0.0, c.d2h_bytes_per_s * (forward + before - c.forward_s[0]));
     in_window_ = std::max(0.0, c.h2d_bytes_per_s * (after - c.backward_s[0]));
@@ -120,11 +119,9 @@ byte_floor floor_of(chain const& c) {
     if (bytes > floor.bytes) floor = {bytes, stage, in_backward};
   };
   for (std::uint32_t i = 0; i < stages; ++i) {
-    double const input = c.boundary_bytes[i];
-    double const output = c.boundary_bytes[i + 1];
-    double const waiting = i + 1 < stages ? output : 0;  // the gradient, when the stage is run again
-    raise(input + c.saved_bytes[i] + c.forward_scratch_bytes[i] + waiting, i, false);
-    raise(input + c.saved_bytes[i] + input + output + c.backward_scratch_bytes[i], i, true);
+    double const held = c.boundary_bytes[i] + c.saved_bytes[i];
+    raise(held + c.forward_scratch_bytes[i] + c.waiting_gradient(i), i, false);
+    raise(held + c.backward_bytes(i), i, true);
   }
   return floor;
 }

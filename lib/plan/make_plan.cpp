@@ -29,10 +29,10 @@ struct solved_step {
 };
 
 solved_step solve(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
-                  double time_limit_ms, std::vector<chain_plan> starts) {
+                  double time_limit_ms, std::vector<chain_plan> starts, std::shared_ptr<replay_table const> replays) {
   solved_step solved;
   solved.of = std::make_unique<step_chain>(make_step_chain(step, on, how, options_inside));
-  solved.solver = std::make_unique<chain_solver>(solved.of->problem);
+  solved.solver = std::make_unique<chain_solver>(solved.of->problem, std::move(replays));
   solve_options options;
   options.time_limit_ms = time_limit_ms;
   options.seed = how.seed;
@@ -42,11 +42,12 @@ solved_step solve(profile const& step, hardware const& on, plan_options const& h
 }
 
 /// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
-solved_step solve_both(profile const& step, hardware const& on, plan_options const& how) {
-  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, {});
+solved_step solve_both(profile const& step, hardware const& on, plan_options const& how,
+                       std::shared_ptr<replay_table const> replays = nullptr) {
+  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, {}, std::move(replays));
   std::vector<chain_plan> starts;
   if (whole.found.feasible) starts.push_back(whole.found.plan);
-  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(starts));
+  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(starts), whole.solver->share_replays());
   bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
   return better ? std::move(inside) : std::move(whole);
 }
@@ -103,7 +104,7 @@ plan make_plan(profile const& step, hardware const& on, plan_options const& how)
   auto best = solve_both(step, on, free);
   if (!best.found.feasible) refuse(step, on, how);
   if (how.insured) {
-    auto insured = solve_both(step, on, how);
+    auto insured = solve_both(step, on, how, best.solver->share_replays());
     bool const affordable = insured.found.feasible && insured.found.seconds <= price_of_insurance * best.found.seconds;
     insured.found.lower_bound_s = best.found.lower_bound_s;
     if (affordable) best = std::move(insured);

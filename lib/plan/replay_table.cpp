@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace ferry::planning {
 
@@ -27,54 +28,50 @@ double common_unit(chain const& c) {
 
 }  // namespace
 
-replay_table::replay_table(chain const& of) : chain_(&of) {
-  auto const stages = static_cast<std::uint32_t>(of.stages());
+replay_table::replay_table(chain of) : chain_(std::move(of)) {
   find_equal_stages();
   choose_grid();
-  boundary_slots_.reserve(stages + 1);
-  for (double const bytes : of.boundary_bytes) boundary_slots_.push_back(slots_for(bytes));
-  for (double const bytes : of.saved_bytes) saved_slots_.push_back(slots_for(bytes));
-  forward_before_.resize(stages + 1, 0);
-  std::partial_sum(of.forward_s.begin(), of.forward_s.end(), forward_before_.begin() + 1);
-
-  fill_rows(row_of_, rows_, 0, [this](std::uint32_t s, std::uint32_t t, float* out) { fill(s, t, out); });
-  fill_rows(leading_row_of_, leading_rows_, 1,
-            [this](std::uint32_t s, std::uint32_t t, float* out) { fill_leading(s, t, out); });
+  nothing_.assign(width(), 0);
+  for (double const bytes : chain_.boundary_bytes) boundary_slots_.push_back(slots_for(bytes));
+  for (double const bytes : chain_.saved_bytes) saved_slots_.push_back(slots_for(bytes));
+  forward_before_.resize(chain_.stages() + 1, 0);
+  std::partial_sum(chain_.forward_s.begin(), chain_.forward_s.end(), forward_before_.begin() + 1);
+  fill_all(run_kind::plain);
+  fill_all(run_kind::leading);
 }
 
-/// Fills a row for every run, one for all runs of equal stages. `ahead`: how many stages after a run it depends on.
-template <typename Fill>
-void replay_table::fill_rows(std::vector<std::uint32_t>& row_of, std::vector<float>& rows, std::uint32_t ahead,
-                             Fill fill) {
+/// A row for every run, one for all runs of equal stages; shorter runs first.
+void replay_table::fill_all(run_kind kind) {
   auto const stages = static_cast<std::uint32_t>(kind_.size());
-  auto const width = static_cast<std::size_t>(slots_) + 1;
+  auto& [row_of, rows] = tables_[static_cast<std::size_t>(kind)];
+  std::uint32_t const ahead = kind == run_kind::leading ? 1 : 0;
   row_of.assign(std::size_t{stages} * longest_, 0);
   // A run is known by the kinds of its stages, one number per sequence: that of the run without its last stage, and
-  // the last one's kind.
+  // the last one's kind; and a leading run by the kind of the stage after it, too.
+  using two_numbers = std::pair<std::uint32_t, std::uint32_t>;
   std::vector<std::uint32_t> sequence(stages, 0);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> known;
   std::uint32_t sequences = 0;
   std::uint32_t filled = 0;
   for (std::uint32_t length = 1; length <= longest_; ++length) {
-    known.clear();
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> row_known;
+    std::map<two_numbers, std::uint32_t> known;
+    std::map<two_numbers, std::uint32_t> known_rows;
     for (std::uint32_t s = 0; s + length + ahead <= stages; ++s) {
       std::uint32_t const t = s + length - 1;
       auto const [place, is_new] = known.try_emplace({sequence[s], kind_[t]}, sequences);
       if (is_new) ++sequences;
       sequence[s] = place->second;
-      auto const [row, is_new_row] = row_known.try_emplace({sequence[s], ahead > 0 ? kind_[t + 1] : 0}, filled);
+      auto const [row, is_new_row] = known_rows.try_emplace({sequence[s], ahead > 0 ? kind_[t + 1] : 0}, filled);
       row_of[std::size_t{s} * longest_ + (length - 1)] = row->second;
       if (!is_new_row) continue;
-      rows.resize((std::size_t{filled} + 1) * width);
-      fill(s, t, rows.data() + std::size_t{filled} * width);
+      rows.resize((std::size_t{filled} + 1) * width());
+      fill(kind, s, t, rows.data() + filled * width());
       ++filled;
     }
   }
 }
 
 void replay_table::find_equal_stages() {
-  auto const& c = *chain_;
+  auto const& c = chain_;
   using description = std::tuple<double, double, double, double, double, double, double, double, bool, bool>;
   std::map<description, std::uint32_t> known;
   for (std::size_t i = 0; i < c.stages(); ++i) {
@@ -93,7 +90,7 @@ void replay_table::find_equal_stages() {
 }
 
 void replay_table::choose_grid() {
-  auto const& c = *chain_;
+  auto const& c = chain_;
   auto const stages = static_cast<std::uint32_t>(c.stages());
   bool const uniform = *std::ranges::max_element(kind_) < 8;
   longest_ = std::min(stages, stages <= 64 ? stages : uniform ? 48U : 24U);
@@ -118,160 +115,77 @@ std::int32_t replay_table::slots_in(double bytes) const noexcept {
   return static_cast<std::int32_t>(std::min(std::floor(bytes / unit_bytes_ + 1e-9), 1e9));
 }
 
-/// What saving S[s] with the rest of s..t to come needs at once.
-std::int32_t replay_table::saving_slots(std::uint32_t s, std::uint32_t t) const noexcept {
-  auto const& c = *chain_;
-  double const forward = c.saved_bytes[s] + c.forward_scratch_bytes[s] + waiting_gradient(t);
-  double const backward =
-      c.saved_bytes[s] + c.boundary_bytes[s] + c.boundary_bytes[s + 1] + c.backward_scratch_bytes[s];
-  return slots_for(std::max(forward, backward));
+/// What saving S[s] with the rest of the run to come needs at once.
+double replay_table::saving_bytes(run_kind kind, std::uint32_t s, std::uint32_t t) const noexcept {
+  auto const& c = chain_;
+  bool const leads = kind == run_kind::leading;
+  double const freed = leads ? c.saved_bytes[t + 1] : 0;  // before the backward of s
+  double const forward = c.forward_scratch_bytes[s] + c.waiting_gradient(leads ? t + 1 : t);
+  double beside = std::max(forward, c.backward_bytes(s) - freed);
+  if (leads && s == t) beside = std::max(beside, c.backward_bytes(t + 1));
+  return c.saved_bytes[s] + beside;
 }
 
-void replay_table::fill(std::uint32_t s, std::uint32_t t, float* out) const {
-  auto const& c = *chain_;
-  std::fill(out, out + slots_ + 1, never);
+/// Every way to replay a run, first the one that saves S[s].
+template <typename Visit>
+void replay_table::visit_alternatives(run_kind kind, std::uint32_t s, std::uint32_t t, Visit visit) const {
+  auto const& c = chain_;
   if (!c.may_replay(s) || !c.may_replay(t)) return;
-  std::int32_t const needed = saving_slots(s, t);
+  bool const leads = kind == run_kind::leading;
+  auto const led = leads ? static_cast<float>(c.backward_s[t + 1]) : 0.0F;
+  std::int32_t const freed = leads ? slots_in(c.saved_bytes[t + 1]) : 0;
+  float const* const nothing = nothing_.data();
+
+  bool const last = s == t;
+  std::int32_t const held = last ? 0 : saved_slots_[s];
   auto const both = static_cast<float>(c.forward_s[s] + c.backward_s[s]);
-  if (s == t) {
-    for (std::int32_t m = needed; m <= slots_; ++m) out[m] = both;
-    return;
-  }
-  std::int32_t const held = saved_slots_[s];
-  float const* const rest = row(s + 1, t);
-  for (std::int32_t m = std::max(needed, held); m <= slots_; ++m) out[m] = both + rest[m - held];
+  std::int32_t const saving = std::max(slots_for(saving_bytes(kind, s, t)), held);
+  visit(alternative{0, saving, last ? both + led : both, last ? nothing : row(kind, s + 1, t), held, nothing, 0});
+
+  double const gradient = c.waiting_gradient(leads ? t + 1 : t);
   double pass = 0;
-  for (std::uint32_t k = s + 1; k <= t; ++k) {
+  for (std::uint32_t k = s + 1; k <= (leads ? t + 1 : t); ++k) {
     double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t));
+    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + gradient);
+    bool const through = k == t + 1;
+    if (through) pass = std::max(pass, c.boundary_bytes[k] + c.backward_bytes(k));
     std::int32_t const kept = boundary_slots_[k];
     auto const forward = static_cast<float>(forward_before_[k] - forward_before_[s]);
-    float const* const after = row(k, t);
-    float const* const before = row(s, k - 1);
-    for (std::int32_t m = std::max(slots_for(pass), kept); m <= slots_; ++m) {
-      float const total = forward + after[m - kept] + before[m];
-      out[m] = std::min(out[m], total);
-    }
+    visit(alternative{k, std::max(slots_for(pass), kept), through ? forward + led : forward,
+                      through ? nothing : row(kind, k, t), through ? 0 : kept, row(run_kind::plain, s, k - 1), freed});
   }
 }
 
-/// What the backward of a stage needs beside its X and S.
-double replay_table::backward_bytes(std::uint32_t i) const noexcept {
-  return chain_->boundary_bytes[i] + chain_->boundary_bytes[i + 1] + chain_->backward_scratch_bytes[i];
+void replay_table::fill(run_kind kind, std::uint32_t s, std::uint32_t t, float* out) const {
+  std::fill(out, out + width(), never);
+  visit_alternatives(kind, s, t, [&](alternative const& way) {
+    float const* const first = way.first - way.held;
+    float const* const then = way.then + way.freed;
+    std::int32_t m = way.least_slots;
+    for (; m <= slots_ - way.freed; ++m) out[m] = std::min(out[m], way.seconds + first[m] + then[m]);
+    // More than all is no use.
+    for (; m <= slots_; ++m) out[m] = std::min(out[m], way.seconds + first[m] + way.then[slots_]);
+  });
 }
 
-std::int32_t replay_table::saving_slots_leading(std::uint32_t s, std::uint32_t t) const noexcept {
-  auto const& c = *chain_;
-  double needed = c.saved_bytes[s] + c.forward_scratch_bytes[s] + waiting_gradient(t + 1);
-  needed = std::max(needed, c.saved_bytes[s] + backward_bytes(s) - c.saved_bytes[t + 1]);
-  if (s == t) needed = std::max(needed, c.saved_bytes[s] + backward_bytes(t + 1));
-  return slots_for(needed);
+double replay_table::seconds(run_kind kind, std::uint32_t s, std::uint32_t t, double free_bytes) const noexcept {
+  if (t - s >= longest_ || free_bytes < 0) return never;
+  return static_cast<double>(row(kind, s, t)[std::min(slots_in(free_bytes), slots_)]);
 }
 
-void replay_table::fill_leading(std::uint32_t s, std::uint32_t t, float* out) const {
-  auto const& c = *chain_;
-  std::fill(out, out + slots_ + 1, never);
-  if (!c.may_replay(s) || !c.may_replay(t)) return;
-  auto const both = static_cast<float>(c.forward_s[s] + c.backward_s[s]);
-  auto const led = static_cast<float>(c.backward_s[t + 1]);
-  std::int32_t const held = saved_slots_[s];
-  std::int32_t const needed = std::max(saving_slots_leading(s, t), held);
-  if (s == t) {
-    for (std::int32_t m = needed; m <= slots_; ++m) out[m] = both + led;
-  } else {
-    float const* const rest = row_leading(s + 1, t);
-    for (std::int32_t m = needed; m <= slots_; ++m) out[m] = both + rest[m - held];
-  }
-  std::int32_t const freed = slots_in(c.saved_bytes[t + 1]);
-  double pass = 0;
-  for (std::uint32_t k = s + 1; k <= t + 1; ++k) {
-    double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t + 1));
-    bool const through = k == t + 1;
-    if (through) pass = std::max(pass, c.boundary_bytes[k] + backward_bytes(k));
-    std::int32_t const kept = boundary_slots_[k];
-    auto const forward = static_cast<float>(forward_before_[k] - forward_before_[s]);
-    float const* const after = through ? nullptr : row_leading(k, t);
-    float const* const before = row(s, k - 1);
-    for (std::int32_t m = std::max(slots_for(pass), kept); m <= slots_; ++m) {
-      float const first = through ? led : after[m - kept];
-      out[m] = std::min(out[m], forward + first + before[std::min(m + freed, slots_)]);
-    }
-  }
-}
-
-double replay_table::seconds_leading(std::uint32_t s, std::uint32_t t, double bytes) const noexcept {
-  if (t - s >= longest_ || bytes < 0) return never;
-  return static_cast<double>(row_leading(s, t)[std::min(slots_in(bytes), slots_)]);
-}
-
-replay_table::choice replay_table::best_leading(std::uint32_t s, std::uint32_t t, double bytes) const noexcept {
-  auto const& c = *chain_;
-  if (t - s >= longest_ || bytes < 0) return {};
-  std::int32_t const m = std::min(slots_in(bytes), slots_);
-  auto const led = static_cast<float>(c.backward_s[t + 1]);
+replay_table::choice replay_table::best(run_kind kind, std::uint32_t s, std::uint32_t t,
+                                        double free_bytes) const noexcept {
+  if (t - s >= longest_ || free_bytes < 0) return {};
+  std::int32_t const m = std::min(slots_in(free_bytes), slots_);
   float least = never;
   choice found;
-  if (m >= std::max(saving_slots_leading(s, t), saved_slots_[s])) {
-    least = static_cast<float>(c.forward_s[s] + c.backward_s[s]) +
-            (s == t ? led : row_leading(s + 1, t)[m - saved_slots_[s]]);
-    found.fits = least < never;
-  }
-  std::int32_t const freed = slots_in(c.saved_bytes[t + 1]);
-  double pass = 0;
-  for (std::uint32_t k = s + 1; k <= t + 1; ++k) {
-    double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t + 1));
-    bool const through = k == t + 1;
-    if (through) pass = std::max(pass, c.boundary_bytes[k] + backward_bytes(k));
-    std::int32_t const kept = boundary_slots_[k];
-    if (m < std::max(slots_for(pass), kept)) break;
-    float const first = through ? led : row_leading(k, t)[m - kept];
-    float const total = static_cast<float>(forward_before_[k] - forward_before_[s]) + first +
-                        row(s, k - 1)[std::min(m + freed, slots_)];
-    if (total < least) {
-      least = total;
-      found = {k, true};
-    }
-  }
-  return found;
-}
-
-double replay_table::seconds(std::uint32_t s, std::uint32_t t, double bytes) const noexcept {
-  if (t - s >= longest_ || bytes < 0) return never;
-  return static_cast<double>(row(s, t)[std::min(slots_in(bytes), slots_)]);
-}
-
-double replay_table::least_bytes(std::uint32_t s, std::uint32_t t) const noexcept {
-  if (t - s >= longest_) return chain::unlimited;
-  float const* const times = row(s, t);
-  auto const* const first = std::find_if(times, times + slots_ + 1, [](float v) { return v < never; });
-  return first == times + slots_ + 1 ? chain::unlimited : static_cast<double>(first - times) * unit_bytes_;
-}
-
-replay_table::choice replay_table::best(std::uint32_t s, std::uint32_t t, double bytes) const noexcept {
-  auto const& c = *chain_;
-  if (t - s >= longest_ || bytes < 0) return {};
-  std::int32_t const m = std::min(slots_in(bytes), slots_);
-  float least = never;
-  choice found;
-  if (m >= saving_slots(s, t)) {
-    least = s == t ? 0.0F : static_cast<float>(c.forward_s[s] + c.backward_s[s]) + row(s + 1, t)[m - saved_slots_[s]];
-    found.fits = least < never;
-  }
-  double pass = 0;
-  for (std::uint32_t k = s + 1; k <= t; ++k) {
-    double const input = k - 1 == s ? 0 : c.boundary_bytes[k - 1];
-    pass = std::max(pass, input + c.boundary_bytes[k] + c.passing_scratch(k - 1) + waiting_gradient(t));
-    std::int32_t const kept = boundary_slots_[k];
-    if (m < std::max(slots_for(pass), kept)) break;
-    float const total =
-        static_cast<float>(forward_before_[k] - forward_before_[s]) + row(k, t)[m - kept] + row(s, k - 1)[m];
-    if (total < least) {
-      least = total;
-      found = {k, true};
-    }
-  }
+  visit_alternatives(kind, s, t, [&](alternative const& way) {
+    if (m < way.least_slots) return;
+    float const total = way.seconds + way.first[m - way.held] + way.then[std::min(m + way.freed, slots_)];
+    if (total >= least) return;
+    least = total;
+    found = {way.keep_input_of, true};
+  });
   return found;
 }
 

@@ -4,8 +4,11 @@
 
 namespace ferry::command {
 
-CLI::Validator some_name() {
-  return {[](std::string& text) { return std::string(text.empty() ? "is empty; give the name of a file" : ""); }, ""};
+CLI::Option* add_file_flag(CLI::App& command, char const* flag, std::string& to, char const* meaning,
+                           char const* group) {
+  CLI::Validator const some_name(
+      [](std::string& text) { return std::string(text.empty() ? "is empty; give the name of a file" : ""); }, "");
+  return command.add_option(flag, to, meaning)->type_name("FILE")->check(some_name)->group(group);
 }
 
 void set_by_flag(config& settings, std::string_view variable, std::string const& flag,

@@ -34,8 +34,9 @@ CLI::Validator within(Number least, Number most) {
   return {[=](std::string& text) { return number_problem(text, least, most); }, ""};
 }
 
-/// Refuses "$FILE" of a script that forgot to set it.
-[[nodiscard]] CLI::Validator some_name();
+/// A flag that names a file. Refuses "$FILE" of a script that forgot to set it.
+CLI::Option* add_file_flag(CLI::App& command, char const* flag, std::string& to, char const* meaning,
+                           char const* group);
 
 /// A setting by its flag, which goes before its variable and is what an error has to name. Throws: `setting_error`.
 void set_by_flag(config& settings, std::string_view variable, std::string const& flag,

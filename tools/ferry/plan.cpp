@@ -141,28 +141,17 @@ void add_flags(CLI::App& command, plan_flags& into) {
       ->group(planning);
 
   constexpr char const* output = "Output";
-  command
-      .add_option("-o,--output", into.plan_file,
-                  "Write the plan here, for FERRY_POLICY=plan=FILE; - is standard output")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(output);
-  command.add_option("--json", into.json_file, "Write the numbers here, as JSON; - is standard output")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(output);
+  add_file_flag(command, "-o,--output", into.plan_file,
+                "Write the plan here, for FERRY_POLICY=plan=FILE; - is standard output", output);
+  add_file_flag(command, "--json", into.json_file, "Write the numbers here, as JSON; - is standard output", output);
   command.add_option("--why", into.why, "Say why: of every item, of those of a name, or of a segment's")
       ->type_name("[ITEM|SEGMENT]")
       ->expected(0, 1)
       ->group(output);
 
   constexpr char const* cases = "Chains";
-  command
-      .add_option("--case", into.case_file,
-                  "Instead of a step: plan the chain in this file exactly as it is, neither insured nor derated")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(cases);
+  add_file_flag(command, "--case", into.case_file,
+                "Instead of a step: plan the chain in this file exactly as it is, neither insured nor derated", cases);
   command
       .add_flag("--schedule", into.schedule, "Put the timed schedule into --json too, as rows [start, end, op, arg]")
       ->group(cases);

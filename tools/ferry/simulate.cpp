@@ -215,10 +215,8 @@ void add_flags(CLI::App& command, simulate_flags& into) {
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_step_flags(command, into.step, "the plan's, or FERRY_HOST_BUDGET");
   constexpr char const* following = "What is followed";
-  command.add_option("--plan", into.plan_file, "A plan, as `ferry plan -o` writes it; the budgets are the plan's")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(following);
+  add_file_flag(command, "--plan", into.plan_file, "A plan, as `ferry plan -o` writes it; the budgets are the plan's",
+                following);
   command
       .add_option("--policy", into.policy,
                   "Instead: as FERRY_POLICY: auto, keep, recompute, offload, selective, every=N, sqrt")
@@ -238,16 +236,9 @@ void add_flags(CLI::App& command, simulate_flags& into) {
       ->take_all();
 
   constexpr char const* output = "Output";
-  command
-      .add_option("--trace", into.trace_file,
-                  "Write the last step as trace events, for chrome://tracing or Perfetto; - is standard output")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(output);
-  command.add_option("--json", into.json_file, "Write the numbers here, as JSON; - is standard output")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(output);
+  add_file_flag(command, "--trace", into.trace_file,
+                "Write the last step as trace events, for chrome://tracing or Perfetto; - is standard output", output);
+  add_file_flag(command, "--json", into.json_file, "Write the numbers here, as JSON; - is standard output", output);
 }
 
 }  // namespace

@@ -65,10 +65,8 @@ profile load_profile(step_flags const& flags, hardware const& on) {
 
 void add_step_flags(CLI::App& command, step_flags& into, std::string const& unless_given) {
   constexpr char const* step = "Step";
-  command.add_option("--profile", into.profile_file, "What a step looks like, as `ferry train --profile` writes it")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(step);
+  add_file_flag(command, "--profile", into.profile_file, "What a step looks like, as `ferry train --profile` writes it",
+                step);
   command
       .add_option(
           "--gpt", into.gpt,
@@ -80,10 +78,7 @@ void add_step_flags(CLI::App& command, step_flags& into, std::string const& unle
   command.add_option("--gpu", into.gpu, fmt::format("Hardware by name: {}", fmt::join(hardware_names(), ", ")))
       ->type_name("NAME")
       ->group(machine);
-  command.add_option("--hardware", into.hardware_file, "Instead: a file that describes it")
-      ->type_name("FILE")
-      ->check(some_name())
-      ->group(machine);
+  add_file_flag(command, "--hardware", into.hardware_file, "Instead: a file that describes it", machine);
 
   constexpr char const* memory = "Memory";
   command

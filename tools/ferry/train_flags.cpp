@@ -19,7 +19,7 @@ CLI::Validator count_from(std::int64_t least, std::int64_t most = most_steps) { 
 void add_train_flags(CLI::App& command, train_flags& into) {
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // so scripts/demo can be told more
   auto const file = [&](char const* flag, std::string& to, char const* meaning, char const* group) {
-    command.add_option(flag, to, meaning)->type_name("FILE")->check(some_name())->group(group);
+    add_file_flag(command, flag, to, meaning, group);
   };
   auto const number = [&](char const* flag, auto& to, char const* meaning, char const* group) {
     return command.add_option(flag, to, meaning)->type_name("N")->group(group);
