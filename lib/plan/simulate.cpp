@@ -159,6 +159,11 @@ class profiled_trainer {
   std::vector<double> share_;
 };
 
+void note_plan(simulation& seen, std::uint32_t step, plan const* followed) {
+  if (followed == nullptr) return;
+  if (seen.plans.empty() || seen.plans.back().what != *followed) seen.plans.push_back({step, *followed});
+}
+
 }  // namespace
 
 simulation simulate(profile const& step, hardware const& on, simulation_options const& how) {
@@ -190,10 +195,12 @@ simulation simulate(profile const& step, hardware const& on, simulation_options 
   for (std::uint32_t k = 0; k < how.steps; ++k) {
     last = k + 1 == how.steps;
     on_sim.synchronize();
+    if (how.before_step) how.before_step(k, *device);
     began = device->now();
     trainer.run();
     compute.synchronize();
     result.steps_us.push_back(static_cast<double>((device->now() - began).count()) / nanoseconds_per_us);
+    note_plan(result, k, on_sim.followed());
   }
   result.step_us = result.steps_us.back();
   result.stats = on_sim.stats();

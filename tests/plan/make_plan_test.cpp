@@ -10,18 +10,13 @@
 #include "ferry/simulate.hpp"
 #include "plan/chain_solver.hpp"
 #include "plan/step_chain.hpp"
+#include "support/case_step.hpp"
 #include "support/planner_cases.hpp"
 
 namespace ferry {
 namespace {
 
-std::size_t bytes_of(profile const& step, double share = 1) {
-  std::size_t all = 0;
-  for (auto const& segment : step.segments) {
-    for (auto const& item : segment.items) all += item.bytes;
-  }
-  return static_cast<std::size_t>(share * static_cast<double>(all));
-}
+using testing::bytes_of;
 
 plan_options exactly(std::size_t budget) {
   plan_options how;
@@ -34,35 +29,6 @@ plan_options exactly(std::size_t budget) {
 
 profile small_gpt(hardware const& on) {
   return gpt_profile({.layers = 12, .width = 2048, .heads = 16, .context = 1024, .batch = 4}, on);
-}
-
-/// A stored case as a step: each stage's S without its output is one item, and its input another.
-profile step_of(planning::chain const& c) {
-  profile step;
-  step.name = c.name;
-  step.segments.resize(c.stages());
-  auto const whole = [](double bytes) { return static_cast<std::size_t>(bytes); };
-  for (std::uint32_t i = 0; i < c.stages(); ++i) {
-    auto& segment = step.segments[i];
-    segment.forward_us = c.forward_s[i] * 1e6;
-    segment.backward_us = c.backward_s[i] * 1e6;
-    segment.forward_scratch_bytes = whole(c.forward_scratch_bytes[i]);
-    segment.backward_scratch_bytes = whole(c.backward_scratch_bytes[i] + c.boundary_bytes[i] + c.boundary_bytes[i + 1]);
-    profile_item input{"x", whole(c.boundary_bytes[i]), std::nullopt, {}, 0};
-    if (i > 0) {
-      input.recipe_us = 0;
-      input.inputs = {{i - 1, "s"}};
-    }
-    segment.items.push_back(input);
-    double const output = i + 1 < c.stages() ? c.boundary_bytes[i + 1] : 0;
-    segment.items.push_back(
-        {"s", whole(std::max(1.0, c.saved_bytes[i] - output)), c.forward_s[i] * 1e6, {{i, "x"}}, 0});
-  }
-  for (auto i = static_cast<std::uint32_t>(c.stages()); i-- > 0;) {
-    step.need_order.push_back({i, "s"});
-    step.need_order.push_back({i, "x"});
-  }
-  return step;
 }
 
 simulation run(profile const& step, hardware const& on, plan const& planned) {
@@ -80,15 +46,9 @@ TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsOnEveryStoredCase) {
   for (auto const& name : testing::planner_case_names()) {
     SCOPED_TRACE(name);
     auto const c = testing::load_planner_case(name).problem;
-    hardware on;
-    on.name = "case";
-    on.device_bytes = std::size_t{1} << 40;
-    on.host_bytes = c.host_bytes < 1e15 ? static_cast<std::size_t>(c.host_bytes) : std::size_t{1} << 42;
-    on.device_to_host.gbps = std::min(c.d2h_bytes_per_s * 1e-9, 1e6);
-    on.host_to_device.gbps = std::min(c.h2d_bytes_per_s * 1e-9, 1e6);
-    auto const step = step_of(c);
-    // Where memory is handed out in units, a case at its very floor needs a little more.
-    auto how = exactly(static_cast<std::size_t>(c.device_bytes) + (std::size_t{1} << 20));
+    auto const on = testing::hardware_of(c);
+    auto const step = testing::step_of(c);
+    auto const how = exactly(testing::budget_of(c));
     auto const planned = make_plan(step, on, how);
     auto const did = run(step, on, planned);
     EXPECT_NEAR(did.step_us, planned.step_us, 0.01 * planned.step_us);
