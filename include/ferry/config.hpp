@@ -55,6 +55,7 @@ struct config {
   std::size_t chunk_bytes = std::size_t{1} << 20;       ///< transfer unit
   unsigned run_ahead = 1;                               ///< segments the host may be ahead of the device
   bool insure = true;                                   ///< plans ferry only what could be rebuilt
+  bool adapt = true;                                    ///< plan again, and tune, when steps are not as forecast
   double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
   std::string stats_file;  ///< where the session writes its statistics, as JSON

@@ -130,6 +130,8 @@ class virtual_time {
   /// Lets the agents act, or if they have nothing to do, lets time pass until the next thing happens and them act on
   /// it. Throws: `deadlock_error` if nothing ever will.
   virtual void pass_time() = 0;
+  /// The same for somebody who has something else to do after `longest`, so that nothing need happen.
+  virtual void pass_time(std::chrono::nanoseconds longest) = 0;
 
  protected:
   ~virtual_time() = default;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,7 @@ struct plan_item {
   item_name item;
   std::size_t bytes = 0;
   placement where = placement::keep;
+  std::optional<double> rebuild_us;  ///< what its recipe takes, in case the transfer is late; nothing if it has none
   std::string reason;  ///< "recomputed: 1.1 ms to rebuild, 7.4 ms to fetch, link is full here"
   friend bool operator==(plan_item const&, plan_item const&) = default;
 };
@@ -144,6 +146,12 @@ struct plan_options {
 
 /// The best plan found. Throws: `infeasible_budget` with the smallest feasible budget and what sets it; `format_error`.
 [[nodiscard]] plan make_plan(profile const& step, hardware const& on, plan_options const& options);
+
+/// The same step on links that are so many times as fast as `on` says: one plan for each of `link_factors`, quicker than
+/// one by one. A factor for which no plan fits has none.
+[[nodiscard]] std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on,
+                                                          plan_options const& options,
+                                                          std::span<double const> link_factors);
 
 /// Throws: `plan_mismatch` that names the first difference between the plan and the step.
 void require_match(plan const& planned, profile const& step);

@@ -46,6 +46,7 @@ enum class reason : std::uint8_t {
   dropped_in_flight_full,
   dropped_after_failed_offload,
   kept_after_failed_offload,
+  dropped_sooner_than_sent,  ///< an operation would have waited for its bytes longer than its recipe takes
   dropped_for_space,  ///< rebuilt earlier, and its bytes were needed before it was
   evicted_for_space,  ///< its host copy was still good and its device bytes were needed
   restored_resident,
@@ -60,6 +61,12 @@ enum class reason : std::uint8_t {
 };
 inline constexpr std::size_t reason_count = static_cast<std::size_t>(reason::count_);
 [[nodiscard]] std::string_view to_string(reason why) noexcept;
+
+/// What a decision between waiting and recomputing saw, from then on.
+struct outlook {
+  double transfer_us = 0;  ///< the wait for the transfer, beyond what the device had to do anyway; 0: not looked at
+  double recipe_us = 0;    ///< the recipe, with what its inputs need; 0: not looked at
+};
 
 /// One item over all steps, every micro-batch on its own.
 struct item_stats {

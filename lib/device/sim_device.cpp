@@ -67,7 +67,11 @@ class sim_device_implementation final : public sim_device {
   }
   void pass_time() override {
     section held(driver_);
-    driver_.pass_time(held);
+    driver_.pass_time(held, sim_driver::forever);
+  }
+  void pass_time(std::chrono::nanoseconds longest) override {
+    section held(driver_);
+    driver_.pass_time(held, driver_.now() + longest);
   }
 
   void slow_down(sim_slow_down const& added) override { section(driver_).machine().slow_down(added); }

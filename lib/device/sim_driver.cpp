@@ -30,8 +30,12 @@ void sim_driver::pass_time_until(section& held, condition const& done) {
   });
 }
 
-void sim_driver::pass_time(section& held) {
-  pass_time_until(held, [this, before = happened_] { return happened_ != before; });
+void sim_driver::pass_time(section& held, std::chrono::nanoseconds latest) {
+  auto const done = [this, before = happened_] { return happened_ != before; };
+  in_the_seat(held, done, [&] {
+    let_agents_act(held);
+    while (!done()) pass_one(held, latest);
+  });
 }
 
 /// Calls `drive` in the driver's seat, unless another driver gets things done first.
@@ -55,8 +59,12 @@ void sim_driver::in_the_seat(section& held, condition const& done, std::function
   drive();
 }
 
-void sim_driver::pass_one(section& held) {
-  auto* const stream = machine_.next();
+void sim_driver::pass_one(section& held, std::chrono::nanoseconds latest) {
+  auto* const stream = machine_.next(latest);
+  if (stream == nullptr && latest != forever) {
+    something_happened();
+    return;
+  }
   if (stream == nullptr) {
     throw deadlock_error(fmt::format("nothing can happen any more at {} ns, so what is waited for never will: {}",
                                      now().count(), machine_.describe_waiting()));

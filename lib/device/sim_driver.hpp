@@ -64,8 +64,9 @@ class sim_driver {
 
   /// Throws: `deadlock_error` if nothing is left that could bring it about.
   void pass_time_until(section& held, condition const& done);
-  /// Until one thing has happened, agents' doings included.
-  void pass_time(section& held);
+  static constexpr auto forever = std::chrono::nanoseconds::max();
+  /// Until one thing has happened, agents' doings included, or it is `latest`.
+  void pass_time(section& held, std::chrono::nanoseconds latest);
 
   void add(section& held, agent& added);
   void remove(section& held, agent& removed);
@@ -73,7 +74,7 @@ class sim_driver {
 
  private:
   void in_the_seat(section& held, condition const& done, std::function<void()> const& drive);
-  void pass_one(section& held);
+  void pass_one(section& held, std::chrono::nanoseconds latest = forever);
   [[nodiscard]] std::optional<std::string> run(section& held, sim_task& task);
   bool let_agents_act(section& held);
   void something_happened() noexcept;

@@ -106,9 +106,12 @@ void sim_machine::wait(sim_stream& stream, sim_event const& event) {
   enqueue(stream, {{}, sim_wait{event.mark}});
 }
 
-sim_stream* sim_machine::next() {
+sim_stream* sim_machine::next(std::chrono::nanoseconds latest) {
   while (!happenings_.empty() && happenings_.top().stream->closed) happenings_.pop();
-  if (happenings_.empty()) return nullptr;
+  if (happenings_.empty() || happenings_.top().when > latest) {
+    if (latest != std::chrono::nanoseconds::max()) now_ns_.store(latest.count(), std::memory_order_relaxed);
+    return nullptr;
+  }
   auto const first = happenings_.top();
   happenings_.pop();
   now_ns_.store(first.when.count(), std::memory_order_relaxed);

@@ -54,8 +54,8 @@ class sim_machine {
   void record(sim_event& event, sim_stream& stream);
   void wait(sim_stream& stream, sim_event const& event);
 
-  /// Lets time pass until a head's time is up; null if that never happens. The head stands until `finish`.
-  [[nodiscard]] sim_stream* next();
+  /// Lets time pass until a head's time is up; null if that does not happen by `latest`. The head stands until `finish`.
+  [[nodiscard]] sim_stream* next(std::chrono::nanoseconds latest);
   /// The operation whose time is up.
   [[nodiscard]] sim_operation operation_of(sim_stream& stream) const;
   /// Whether the operation is to fail. Counts it.

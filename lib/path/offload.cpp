@@ -72,7 +72,7 @@ transfer& session_core::new_transfer(entry& e, copy_direction direction) {
   t.arrived_bytes.store(0, std::memory_order_relaxed);
   t.failure.clear();
   t.moved_us = 0;
-  t.issued_bytes = 0;
+  t.issued_bytes.store(0, std::memory_order_relaxed);
   t.chunks_in_flight = 0;
   t.gates_passed = false;
   e.moving = &t;
@@ -96,6 +96,7 @@ void session_core::transfer_ended(transfer& ended) {
   } else {
     store_.free_orphans(ended);
   }
+  if (ended.left_behind) store_.device_tier().free(std::exchange(ended.left_behind, {}), {});
   idle_transfers_.push_back(&ended);
   prefetch_due_ = true;
 }
@@ -117,6 +118,8 @@ void session_core::offload_ended(transfer& ended, entry& e) {
   if (how == transfer_phase::failed) {
     log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.failure);
     next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
+  } else {
+    let_be(e);  // it may have been decided to drop it instead
   }
 }
 

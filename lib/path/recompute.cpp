@@ -2,6 +2,7 @@
 // first, in whatever way each of them needs, and are lent to the recipe for as long as it is enqueued.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -36,7 +37,7 @@ class borrowed_inputs {
 
 }  // namespace
 
-void session_core::recompute(entry& e, stream_ref stream, reason why) {
+void session_core::recompute(entry& e, stream_ref stream, reason why, outlook const& seen) {
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
   rebuilding_.push_back(&e);
@@ -79,7 +80,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
   e.advance(item_state::resident);
   ++e.stats.recomputes;
   ++totals_.recomputes;
-  count(why, e);
+  count(why, e, seen);
 }
 
 void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs) {
@@ -95,8 +96,8 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   }
   e.ready = store_.events().record(stream);
   measurements_.push_back({measurement::kind::recipe, &e, std::move(from),
-                           store_.events().record(stream, event_timing::on), recorder_.now()});
-  if (recorder_.on()) recorder_.recipe_ran(e);
+                           store_.events().record(stream, event_timing::on), pace_.here()});
+  pace_.will_take(std::max(0.0, e.recipe_us));
 }
 
 void session_core::throw_cycle(entry const& e) const {

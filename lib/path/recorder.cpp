@@ -7,24 +7,19 @@ namespace ferry::path {
 
 void recorder::begin_step(bool on) {
   on_ = on;
-  stretches_.clear();
+  bytes_.clear();
   items_.clear();
   needs_.clear();
-  end_ = {};
 }
 
-void recorder::end_step(store::event_pool& events) {
-  if (on_ && stream_) end_ = events.record(stream_, event_timing::on);
-}
-
-void recorder::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
-  stream_ = stream;
-  bool const new_micro_batch = !stretches_.empty() && stretches_.back().micro_batch != key.micro_batch;
+void recorder::entered(pass which, item_key const& key) {
+  bool const new_micro_batch = !bytes_.empty() && micro_batch_ != key.micro_batch;
   if (new_micro_batch && which == pass::forward) {
     items_.clear();
     needs_.clear();
   }
-  stretches_.push_back({which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, {}});
+  micro_batch_ = key.micro_batch;
+  bytes_.emplace_back();
   peak_before_ = 0;
 }
 
@@ -34,49 +29,34 @@ void recorder::restored(store::entry const& e) {
   if (std::ranges::find(needs_, &e) == needs_.end()) needs_.push_back(&e);
 }
 
-void recorder::recipe_ran(store::entry const& e) {
-  if (!stretches_.empty()) stretches_.back().recipes.push_back(&e);
-}
-
-void recorder::stood_still(std::int32_t at, double us) {
-  if (at >= 0 && static_cast<std::size_t>(at) < stretches_.size()) {
-    stretches_[static_cast<std::size_t>(at)].still_us += us;
-  }
-}
-
 void recorder::scratch(std::size_t bytes) noexcept {
-  if (stretches_.empty()) return;
-  auto& peak = stretches_.back().scratch_bytes;
+  if (bytes_.empty()) return;
+  auto& peak = bytes_.back().scratch;
   peak_before_ = peak;
   peak = std::max(peak, bytes);
 }
 
 void recorder::handed_out(std::size_t bytes, std::size_t scratch, store::tiered_store& store) {
-  if (stretches_.empty()) return;
-  auto& now = stretches_.back();
+  if (bytes_.empty()) return;
+  auto const& now = times_.stretches().back();
   std::size_t sum = bytes + scratch;
   for (auto const& e : store.live()) {
     if (e.key.segment == now.segment && e.key.micro_batch == now.micro_batch && e.device) sum += e.device.bytes();
   }
-  now.peak_bytes = std::max(now.peak_bytes, sum);
+  bytes_.back().at_once = std::max(bytes_.back().at_once, sum);
 }
 
 void recorder::scratch_saved(std::size_t bytes_now) noexcept {
-  if (stretches_.empty()) return;
-  stretches_.back().scratch_bytes = std::max(peak_before_, bytes_now);
-}
-
-double recorder::lasted_us(std::size_t index) const {
-  auto const& from = stretches_[index].from;
-  auto const& to = index + 1 < stretches_.size() ? stretches_[index + 1].from : end_;
-  return device_.elapsed_us(from.ref(), to.ref());
+  if (bytes_.empty()) return;
+  bytes_.back().scratch = std::max(peak_before_, bytes_now);
 }
 
 bool recorder::interleaved() const {
   // Each micro-batch goes forward and then backward before the next one begins.
-  for (std::size_t i = 1; i < stretches_.size(); ++i) {
-    auto const& before = stretches_[i - 1];
-    auto const& now = stretches_[i];
+  auto const stretches = times_.stretches();
+  for (std::size_t i = 1; i < stretches.size(); ++i) {
+    auto const& before = stretches[i - 1];
+    auto const& now = stretches[i];
     bool const next_one = now.micro_batch != before.micro_batch;
     bool const turned_back = now.which == pass::forward && before.which == pass::backward;
     if (next_one != turned_back) return true;
@@ -85,37 +65,34 @@ bool recorder::interleaved() const {
 }
 
 std::optional<profile> recorder::take(std::string name) {
-  bool const complete = on_ && end_ && !stretches_.empty() && stretches_.back().which == pass::backward;
+  bool const complete = on_ && times_.over() && bytes_.size() == times_.stretches().size() &&
+                        times_.stretches().back().which == pass::backward;
   if (!complete || interleaved() || items_.empty()) return std::nullopt;
-  for (auto const& one : stretches_) {
-    if (device_.query(one.from.ref()) != event_status::complete) return std::nullopt;
-  }
-  if (device_.query(end_.ref()) != event_status::complete) return std::nullopt;
-
   profile step;
   step.name = std::move(name);
   add_items(step);
-  std::uint32_t const last = stretches_.back().micro_batch;
-  for (std::size_t i = 0; i < stretches_.size(); ++i) {
-    auto const& one = stretches_[i];
-    if (one.micro_batch != last || one.segment >= step.segments.size()) continue;
-    double us = lasted_us(i) - one.still_us;
-    for (auto const* e : one.recipes) us -= e->stats.recipe_us;
-    auto& segment = step.segments[one.segment];
-    bool const forward = one.which == pass::forward;
-    (forward ? segment.forward_us : segment.backward_us) += std::max(us, 0.0);
-    if (forward) {
-      segment.forward_scratch_bytes = std::max(segment.forward_scratch_bytes, one.scratch_bytes);
-    } else {
-      // Backward gives its items up one by one: what it needs is what it had at once, beyond all of them.
-      std::size_t items = 0;
-      for (auto const& item : segment.items) items += item.bytes;
-      std::size_t const beyond = one.peak_bytes > items ? one.peak_bytes - items : 0;
-      segment.backward_scratch_bytes = std::max(segment.backward_scratch_bytes, std::min(beyond, one.scratch_bytes));
-    }
-  }
+  for (std::size_t i = 0; i < bytes_.size(); ++i) add_stretch(step, i);
   complete_recipes(step);
   return step;
+}
+
+void recorder::add_stretch(profile& step, std::size_t index) const {
+  auto const& one = times_.stretches()[index];
+  if (one.micro_batch != times_.stretches().back().micro_batch || one.segment >= step.segments.size()) return;
+  double const us = std::max(0.0, times_.lasted_us(index) - one.still_us - one.recipes_us);
+  auto& segment = step.segments[one.segment];
+  auto const& bytes = bytes_[index];
+  if (one.which == pass::forward) {
+    segment.forward_us += us;
+    segment.forward_scratch_bytes = std::max(segment.forward_scratch_bytes, bytes.scratch);
+    return;
+  }
+  segment.backward_us += us;
+  // Backward gives its items up one by one: what it needs is what it had at once, beyond all of them.
+  std::size_t items = 0;
+  for (auto const& item : segment.items) items += item.bytes;
+  std::size_t const beyond = bytes.at_once > items ? bytes.at_once - items : 0;
+  segment.backward_scratch_bytes = std::max(segment.backward_scratch_bytes, std::min(beyond, bytes.scratch));
 }
 
 void recorder::add_items(profile& step) const {

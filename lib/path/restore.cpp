@@ -2,18 +2,10 @@
 // after whatever brings it. Where both a transfer and a recipe could, the sooner one does.
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "ferry/error.hpp"
 #include "path/session_core.hpp"
 
 namespace ferry::path {
-
-namespace {
-
-constexpr double unknown = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 lease session_core::restore(item_key const& key, stream_ref stream) {
   require_step("restore");
@@ -38,6 +30,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
 
 void session_core::bring_back(entry& e, stream_ref stream) {
   bool by_link = false;  // the recipe would have been sooner, but could not
+  outlook seen;
   for (int failures = 0;;) {
     switch (e.state()) {
       case item_state::offloading:
@@ -74,8 +67,8 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         if (failures > 1) {
           throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.failure));
         }
-        if (!by_link && recipe_is_sooner(e)) {
-          if (recompute_instead(e, stream)) return;
+        if (!by_link && recipe_is_sooner(e, seen)) {
+          if (recompute_instead(e, stream, seen)) return;
           by_link = true;
           break;
         }
@@ -83,19 +76,19 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name));
         break;
       case item_state::prefetching:
-        if (!by_link && recipe_is_sooner(e) && stop_prefetch(e, stream)) {
-          if (recompute_instead(e, stream)) return;
-          by_link = true;
-          break;
+        switch (await_arrival(e, stream, !by_link, seen)) {
+          case wait_result::arrived:
+            count(reason::restored_from_host, e, seen);
+            return;
+          case wait_result::still_hosted:
+            if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
+            break;
+          case wait_result::recipe_is_sooner:
+            if (stop_prefetch(e, stream) && recompute_instead(e, stream, seen)) return;
+            by_link = true;
+            break;
         }
-        if (e.state() != item_state::prefetching) break;  // it arrived before it could be stopped
-        await_arrival(e, stream);
-        if (e.state() == item_state::hosted) {
-          if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
-          break;
-        }
-        count(reason::restored_from_host, e);
-        return;
+        break;
       case item_state::recomputing:
         throw_cycle(e);
       case item_state::released:
@@ -135,48 +128,66 @@ void session_core::wait_for_transfer(entry const& e) {
   for (progress(); e.moving != nullptr; progress()) waiting.wait();
 }
 
-/// Makes the stream wait for an item in transit. The host waits only until the last chunk is in the copy
-/// stream's queue; with checksums until it has been verified. A transfer that fails, or had been cancelled
-/// to make room, leaves the item hosted.
-void session_core::await_arrival(entry& e, stream_ref stream) {
+/// Waits for an item in transit, for as long as that is better than the recipe. The host does not return before the
+/// item is there or about to be: so it can still change its mind, and the device has work meanwhile. Without a recipe,
+/// and without checksums, it leaves the waiting to the stream once the last chunk is in the copy stream's queue.
+/// A transfer that fails, or had been cancelled to make room, leaves the item hosted.
+session_core::wait_result session_core::await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen) {
   auto from = store_.events().record(stream, event_timing::on);
   e.moving->urgent.store(true, std::memory_order_relaxed);
-  auto const still_coming = [&] {
-    return e.state() == item_state::prefetching &&
-           (settings_.verify == verify_mode::checksum ||
-            e.moving->phase.load(std::memory_order_acquire) != transfer_phase::issued);
-  };
-  if (still_coming()) {
-    patience waiting(device_);
-    for (progress(); still_coming(); progress()) waiting.wait();
+  may_recompute = may_recompute && rebuild_us(e, unknown_us) != unknown_us;
+  bool const see_it_arrive = settings_.verify == verify_mode::checksum;
+  patience waiting(device_);
+  for (progress(); e.state() == item_state::prefetching; progress()) {
+    if (may_recompute && recipe_is_sooner(e, seen)) return wait_result::recipe_is_sooner;
+    bool const issued = e.moving->phase.load(std::memory_order_acquire) == transfer_phase::issued;
+    if (issued && !see_it_arrive && (!may_recompute || arrival_us(e) <= engine_.wake_up_us())) break;
+    if (may_recompute) {
+      waiting.wait_or_look(std::max(settings_.stall_tolerance_us, 0.05 * e.recipe_us));
+    } else {
+      waiting.wait();
+    }
   }
-  if (e.state() == item_state::hosted) return;
+  if (e.state() == item_state::hosted) return wait_result::still_hosted;
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
   measurements_.push_back({measurement::kind::exposed, &e, std::move(from),
-                           store_.events().record(stream, event_timing::on), recorder_.now()});
+                           store_.events().record(stream, event_timing::on), pace_.here()});
+  return wait_result::arrived;
 }
 
-/// True if the transfer was stopped in time. The stream is then ordered after the chunks that were under
-/// way, so that a recipe may write where they do.
+/// True if a recipe may write the item now, ordered after what is still in flight where that writes too. False if it
+/// has arrived or failed meanwhile, or is so far that nothing can stop it and there are no other bytes.
 bool session_core::stop_prefetch(entry& e, stream_ref stream) {
   transfer& t = *e.moving;
+  auto phase = t.phase.load(std::memory_order_acquire);
+  if (phase == transfer_phase::issued) return leave_behind(e);
   t.cancel.store(true, std::memory_order_release);
-  auto phase = transfer_phase::queued;
   patience waiting(device_);
   while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) waiting.wait();
-  if (phase == transfer_phase::issued) return false;
+  if (phase == transfer_phase::issued) return leave_behind(e);
   if (phase == transfer_phase::stopped) {
-    device_.wait(stream, t.done);
+    double const in_flight_us = link_us(copy_direction::host_to_device, t.issued_bytes - t.arrived_bytes);
+    bool const elsewhere = in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us && leave_behind(e);
+    if (!elsewhere) device_.wait(stream, t.done);
     return true;
   }
   wait_for_transfer(e);  // it has ended: take that in
   return e.state() == item_state::hosted;
 }
 
+/// The item gives up bytes that the link still writes, if there are others. The transfer gives them back when it ends.
+bool session_core::leave_behind(entry& e) {
+  if (!e.users.empty() || !e.uses.empty()) return false;
+  auto region = store_.device_tier().allocate(e.bytes, e.key.name);
+  if (!region) return false;
+  e.moving->left_behind = std::exchange(e.device, std::move(*region));
+  return true;
+}
+
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
-bool session_core::recompute_instead(entry& e, stream_ref stream) {
+bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen) {
   try {
-    recompute(e, stream, reason::recomputed_sooner_than_transfer);
+    recompute(e, stream, reason::recomputed_sooner_than_transfer, seen);
     return true;
   } catch (stream_error const&) {
     throw;  // what failed was not the recipe's doing, and its owner must hear of it
@@ -184,46 +195,6 @@ bool session_core::recompute_instead(entry& e, stream_ref stream) {
     log_.info("{} is fetched after all: {}", to_string(e.key), cause.what());
     return false;
   }
-}
-
-bool session_core::recipe_is_sooner(entry const& e) const {
-  if (!e.has_recipe) return false;
-  double const arrival = arrival_us(e);
-  if (arrival == unknown) return false;
-  double const limit = arrival - settings_.stall_tolerance_us;
-  return rebuild_us(e, limit) < limit;
-}
-
-/// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
-double session_core::arrival_us(entry const& e) const {
-  auto const& link = engine_.counters(copy_direction::host_to_device);
-  double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
-  if (bytes_per_us <= 0) return unknown;
-  std::size_t remaining = e.bytes;
-  if (e.state() == item_state::prefetching) {
-    remaining -= e.moving->arrived_bytes.load(std::memory_order_relaxed);
-    if (e.moving->phase.load(std::memory_order_acquire) != transfer_phase::queued) {
-      return static_cast<double>(remaining) / bytes_per_us;
-    }
-  }
-  std::size_t const chunks = transfers_under_way_ > 0 ? engine_.chunks_ahead(copy_direction::host_to_device) : 0;
-  std::size_t const ahead = chunks * settings_.chunk_bytes;
-  return static_cast<double>(remaining + ahead) / bytes_per_us;
-}
-
-/// How long the recipe would take, by its last run, with whatever its inputs need first. Looks no further
-/// once `limit` is reached.
-double session_core::rebuild_us(entry const& e, double limit) const {
-  if (!e.has_recipe || e.stats.recipe_us <= 0) return unknown;
-  double total = e.stats.recipe_us;
-  for (auto const& key : e.how->inputs.keys()) {
-    if (total >= limit) return total;
-    entry const* const input = store_.find(key);
-    if (input == nullptr || input->state() == item_state::recomputing) return unknown;
-    if (input->on_device()) continue;
-    total += input->state() == item_state::dropped ? rebuild_us(*input, limit - total) : arrival_us(*input);
-  }
-  return total;
 }
 
 }  // namespace ferry::path

@@ -47,7 +47,16 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
-      waiting.wait();
+      switch (drop_instead_of_sending(bytes)) {
+        case drop_result::dropped:
+          break;
+        case drop_result::not_yet:
+          waiting.wait_or_look(settings_.stall_tolerance_us);
+          break;
+        case drop_result::never:
+          waiting.wait();
+          break;
+      }
       continue;
     }
     if (ferry_again()) continue;
@@ -93,6 +102,59 @@ bool session_core::give_way(bool firmly) {
     return true;
   }
   return false;
+}
+
+/// Those that will give bytes back, as the engine will send them.
+void session_core::list_leaving() {
+  leaving_.clear();
+  for (auto const& t : transfers_) {
+    bool const leaves = t->submitted && t->direction == copy_direction::device_to_host && t->item != nullptr &&
+                        !t->cancel.load(std::memory_order_relaxed);
+    if (leaves) leaving_.push_back(t.get());
+  }
+  std::ranges::sort(leaving_, {}, [](transfer const* t) {
+    bool const begun = t->issued_bytes.load(std::memory_order_relaxed) > 0;
+    return std::pair(!begun, t->priority);
+  });
+}
+
+/// Somebody waits for bytes of items that stand in the link's queue. If waiting costs more than to rebuild one of them
+/// later, that one is not sent but dropped, and its bytes are free at once.
+session_core::drop_result session_core::drop_instead_of_sending(std::size_t bytes) {
+  if (engine_.chunk_us(copy_direction::device_to_host) <= 0) return drop_result::never;
+  auto const& tier = store_.device_tier().bytes();
+  std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
+  list_leaving();
+  double const busy_us = pace_.busy_us();
+  double const longest_us = 1e12;
+  double const wait_us = std::clamp(room_us(needed, nullptr) - busy_us, 0.0, longest_us);
+  auto result = drop_result::never;
+  entry* best = nullptr;
+  outlook best_seen;
+  double best_gain = settings_.stall_tolerance_us;
+  for (auto const* const t : leaving_) {
+    entry& e = *t->item;
+    bool const unstarted = t->issued_bytes.load(std::memory_order_relaxed) == 0;
+    if (!unstarted || e.leases > 0 || e.restored || !e.has_recipe) continue;
+    std::size_t const freed = e.device.bytes();
+    double const then_us = freed >= needed ? 0 : std::clamp(room_us(needed - freed, &e) - busy_us, 0.0, longest_us);
+    double const cost_us = rebuild_later_us(e, unknown_us);
+    if (cost_us != unknown_us) result = drop_result::not_yet;
+    if (wait_us - then_us - cost_us <= best_gain) continue;
+    best = &e;
+    best_gain = wait_us - then_us - cost_us;
+    best_seen = {wait_us - then_us, cost_us};
+  }
+  if (best == nullptr) return result;
+  drop_unsent(*best);
+  count(reason::dropped_sooner_than_sent, *best, best_seen);
+  return drop_result::dropped;
+}
+
+/// It is dropped as soon as its transfer has been called off.
+void session_core::drop_unsent(entry& e) {
+  e.where = placement::recompute;
+  e.moving->cancel.store(true, std::memory_order_release);
 }
 
 /// Sends out an item that came back and is not in use, for a policy that ferries.

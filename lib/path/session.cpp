@@ -49,13 +49,13 @@ session_core::session_core(device& on, config settings)
       store_(on, limits_of(on, settings_)),
       policy_(settings_),
       order_(store_),
-      recorder_(on),
+      pace_(on),
+      recorder_(pace_),
       engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
   if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
     throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
   }
   measurements_.reserve(256);
-  segment_marks_.reserve(settings_.run_ahead + 1);
 }
 
 session_core::~session_core() {
@@ -94,13 +94,14 @@ void session_core::begin_step() {
     store_.forget_unused(totals_.steps - steps_remembered);
   }
   order_.begin_step();
+  pace_.begin_step();
   recorder_.begin_step(record_ || (policy_.planning() && !conductor_ && !planning_given_up_));
   if (conductor_) conductor_->begin_step();
   due_fetches_.clear();
   next_fetch_ = 0;
-  segment_marks_.clear();
   scratch_peak_bytes_ = scratch_bytes_;
   segment_entered_ = false;
+  first_bounded_ = 0;
   in_step_ = true;
   ++totals_.steps;
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
@@ -115,7 +116,7 @@ void session_core::begin_step() {
 void session_core::end_step() {
   require_step("end_step");
   progress();
-  if (recorder_.on()) recorder_.end_step(store_.events());
+  pace_.end_step(store_.events());
   in_step_ = false;
   for (auto& e : store_.live()) {
     if (!e.restored) count(reason::unused_at_end_of_step, e);
@@ -167,18 +168,18 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   segment_entered_ = true;
   last_segment_ = key;
   last_pass_ = which;
-  if (recorder_.on()) recorder_.entered(which, key, stream, store_.events());
-  bound_run_ahead(stream);
+  pace_.entered(which, key, stream, store_.events());
+  if (recorder_.on()) recorder_.entered(which, key);
+  bound_run_ahead();
   if (conductor_) conduct(which, key, stream);
 }
 
 /// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
 /// transfers in hand.
-void session_core::bound_run_ahead(stream_ref stream) {
-  segment_marks_.push_back(store_.events().record(stream));
-  if (segment_marks_.size() <= settings_.run_ahead) return;
-  event_handle const oldest = std::move(segment_marks_.front());
-  segment_marks_.erase(segment_marks_.begin());
+void session_core::bound_run_ahead() {
+  auto const entered = pace_.stretches();
+  if (entered.size() < first_bounded_ + settings_.run_ahead + 1) return;
+  event_handle const oldest = entered[entered.size() - 1 - settings_.run_ahead].from;
   auto status = device_.query(oldest.ref());
   if (status == event_status::pending) {
     patience waiting(device_);
@@ -188,7 +189,7 @@ void session_core::bound_run_ahead(stream_ref stream) {
     totals_.run_ahead_us += waiting.waited_us();
   }
   if (status == event_status::failed) {
-    segment_marks_.clear();  // one failure is reported once
+    first_bounded_ = pace_.stretches().size();  // one failure is reported once
     device_.synchronize(oldest.ref());
   }
 }
@@ -224,10 +225,12 @@ void session_core::take_measurements(bool wait) {
     if (m.what == measurement::kind::exposed) {
       m.item->stats.exposed_us += took_us;
       totals_.exposed_us += took_us;
-      recorder_.stood_still(m.stretch, took_us);
+      pace_.stood_still(m.in, took_us);
     } else {
       m.item->stats.recipe_us = took_us;
+      m.item->recipe_us = took_us;
       totals_.recompute_us += took_us;
+      pace_.recipe_took(m.in, took_us);
     }
     return true;
   });

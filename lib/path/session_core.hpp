@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "ferry/session.hpp"
 #include "path/conductor.hpp"
 #include "path/need_order.hpp"
+#include "path/pace.hpp"
 #include "path/policy.hpp"
 #include "path/recorder.hpp"
 #include "path/transfer_engine.hpp"
@@ -71,12 +73,12 @@ class session_core {
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
   [[nodiscard]] entry& require(item_key const& key);
-  void bound_run_ahead(stream_ref stream);
+  void bound_run_ahead();
   void enter_segment(pass which, item_key const& key, stream_ref stream);
   void progress();
   void wait_while_ahead(patience& waiting);
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
-  void count(reason why, entry& e) noexcept {
+  void count(reason why, entry& e, [[maybe_unused]] outlook const& seen = {}) noexcept {
     e.stats.last = why;
     count(why);
   }
@@ -89,6 +91,10 @@ class session_core {
   template <typename Allocate>
   [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, Allocate allocate);
   bool give_way(bool firmly);
+  enum class drop_result : std::uint8_t { dropped, not_yet, never };
+  drop_result drop_instead_of_sending(std::size_t bytes);
+  void drop_unsent(entry& e);
+  void list_leaving();
   bool ferry_again();
   [[nodiscard]] entry* oldest_offloading() noexcept;
   [[nodiscard]] bool bytes_are_coming() const noexcept;
@@ -119,12 +125,21 @@ class session_core {
   [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
   void wait_for_transfer(entry const& e);
-  void await_arrival(entry& e, stream_ref stream);
+  enum class wait_result : std::uint8_t { arrived, still_hosted, recipe_is_sooner };
+  [[nodiscard]] wait_result await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen);
   [[nodiscard]] bool stop_prefetch(entry& e, stream_ref stream);
-  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream);
+  [[nodiscard]] bool leave_behind(entry& e);
+  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen);
+
+  // forecast.cpp
+  static constexpr double unknown_us = std::numeric_limits<double>::infinity();
+  [[nodiscard]] double standstill_us(copy_direction direction) const;
+  [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
   [[nodiscard]] double arrival_us(entry const& e) const;
   [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
-  [[nodiscard]] bool recipe_is_sooner(entry const& e) const;
+  [[nodiscard]] double rebuild_later_us(entry const& e, double limit) const;
+  [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
+  [[nodiscard]] double room_us(std::size_t bytes, entry const* left_out) const;
 
   // conduct.cpp: following a plan, and making one
   [[nodiscard]] decision decide(entry const& e);
@@ -135,7 +150,7 @@ class session_core {
   void forget_plan(std::string const& why);
 
   // recompute.cpp
-  void recompute(entry& e, stream_ref stream, reason why);
+  void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs);
   [[noreturn]] void throw_cycle(entry const& e) const;
 
@@ -146,7 +161,7 @@ class session_core {
     entry* item;
     event_handle from;
     event_handle to;
-    std::int32_t stretch;  ///< of the recorder
+    pace::stretch_id in;
   };
   /// A fetch whose position the trainer has reached.
   struct due_fetch {
@@ -166,6 +181,7 @@ class session_core {
   store::tiered_store store_;
   policy policy_;
   need_order order_;
+  pace pace_;
   recorder recorder_;
   std::optional<conductor> conductor_;
   std::vector<due_fetch> due_fetches_;  // in the plan's order
@@ -179,11 +195,12 @@ class session_core {
   std::vector<std::unique_ptr<transfer>> transfers_;
   std::vector<transfer*> idle_transfers_;
   std::size_t transfers_under_way_ = 0;
+  std::vector<transfer const*> leaving_;  // on their way out, in the order they will go; see `list_leaving`
   std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;
   bool making_room_ = false;
 
-  std::vector<event_handle> segment_marks_;
+  std::size_t first_bounded_ = 0;  // the first stretch whose mark the host may wait for
   item_key last_segment_;
   pass last_pass_ = pass::forward;
   bool segment_entered_ = false;

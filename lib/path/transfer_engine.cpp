@@ -159,6 +159,8 @@ bool transfer_engine::reap(copy_lane& lane) {
     lane.first = (lane.first + 1) % max_chunks_ahead;
     --lane.in_flight;
     --oldest.of->chunks_in_flight;
+    lane.counters.in_flight_bytes.fetch_sub(oldest.bytes, std::memory_order_relaxed);
+    lane.counters.copying_since_ns.store(lane.in_flight > 0 ? device_.now().count() : 0, std::memory_order_relaxed);
     if (status == event_status::complete) {
       chunk_arrived(lane, oldest);
     } else {
@@ -178,12 +180,9 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
   add(lane.counters.chunks, 1);
   add(lane.counters.bytes, arrived.bytes);
   add(lane.counters.busy_us, took_us);
-  // A ratio of two decaying sums: a chunk seen late makes the next one look early, and both cancel out.
-  lane.recent_bytes = 0.9 * lane.recent_bytes + static_cast<double>(arrived.bytes);
-  lane.recent_us = 0.9 * lane.recent_us + took_us;
-  if (lane.recent_us > 0) {
-    lane.counters.bytes_per_us.store(lane.recent_bytes / lane.recent_us, std::memory_order_relaxed);
-  }
+  lane.estimate.arrived(arrived.bytes, took_us, arrived.met_idle_link);
+  lane.counters.bytes_per_us.store(lane.estimate.bytes_per_us(), std::memory_order_relaxed);
+  lane.counters.latency_us.store(lane.estimate.latency_us(), std::memory_order_relaxed);
 
   transfer& t = *arrived.of;
   std::size_t const total = t.arrived_bytes.load(std::memory_order_relaxed) + arrived.bytes;
@@ -300,6 +299,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   next.of = &chosen;
   next.bytes = std::min(options_.chunk_bytes, chosen.bytes - chosen.issued_bytes);
   next.issued = now;
+  next.met_idle_link = lane.in_flight == 0;
   bool const last = chosen.issued_bytes + next.bytes == chosen.bytes;
   try {
     device_.copy(lane.copies, chosen.name, lane.direction, static_cast<std::byte*>(chosen.to) + chosen.issued_bytes,
@@ -313,9 +313,10 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
     lane.failed.push_back(&chosen);
     return;
   }
-  chosen.issued_bytes += next.bytes;
+  chosen.issued_bytes.store(chosen.issued_bytes + next.bytes, std::memory_order_relaxed);
   ++chosen.chunks_in_flight;
-  ++lane.in_flight;
+  if (lane.in_flight++ == 0) lane.counters.copying_since_ns.store(now.count(), std::memory_order_relaxed);
+  lane.counters.in_flight_bytes.fetch_add(next.bytes, std::memory_order_relaxed);
   if (last) {
     std::erase(lane.waiting, &chosen);
     chosen.phase.store(transfer_phase::issued, std::memory_order_release);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "path/link_estimate.hpp"
 #include "store/transfer.hpp"
 #include "support/doorbell.hpp"
 
@@ -40,6 +41,9 @@ struct link_counters {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<double> busy_us{0};
   std::atomic<double> bytes_per_us{0};  ///< running estimate, 0 until something has been copied
+  std::atomic<double> latency_us{0};    ///< the same of a chunk that meets an idle link
+  std::atomic<std::size_t> in_flight_bytes{0};
+  std::atomic<std::int64_t> copying_since_ns{0};  ///< the chunk that is being copied, on the device's clock; 0: none
 };
 
 struct engine_options {
@@ -71,6 +75,14 @@ class transfer_engine final : private virtual_time::agent {
   /// few as do that, so that little is in the way of an urgent transfer.
   [[nodiscard]] std::size_t chunks_ahead(copy_direction direction) const noexcept;
 
+  /// What one chunk takes, as far as that is known.
+  [[nodiscard]] double chunk_us(copy_direction direction) const noexcept {
+    double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
+    return bytes_per_us > 0 ? static_cast<double>(options_.chunk_bytes) / bytes_per_us : 0;
+  }
+  /// How long before an event a thread must act so as not to be late for it: sleeping threads wake up slowly.
+  [[nodiscard]] double wake_up_us() const noexcept { return time_ != nullptr ? 0 : 200; }
+
   [[nodiscard]] link_counters const& counters(copy_direction direction) const noexcept {
     return lane(direction).counters;
   }
@@ -81,6 +93,7 @@ class transfer_engine final : private virtual_time::agent {
     std::size_t bytes = 0;
     event mark;
     std::chrono::nanoseconds issued{0};
+    bool met_idle_link = false;
   };
   struct copy_lane {
     copy_lane(device& on, copy_direction which, label const& name);
@@ -93,8 +106,7 @@ class transfer_engine final : private virtual_time::agent {
     bool failing = false;           ///< a chunk failed: drain before issuing more
     std::vector<transfer*> failed;  ///< to be ended once drained
     std::chrono::nanoseconds last_completion{0};
-    double recent_bytes = 0;
-    double recent_us = 0;
+    link_estimate estimate;
     link_counters counters;
   };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
@@ -41,15 +42,59 @@ solved_step solve(profile const& step, hardware const& on, plan_options const& h
   return solved;
 }
 
+/// What one solution leaves to the next, for another link.
+struct head_start {
+  std::shared_ptr<replay_table const> replays;
+  std::vector<chain_plan> whole;
+  std::vector<chain_plan> inside;
+};
+
 /// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
-solved_step solve_both(profile const& step, hardware const& on, plan_options const& how,
-                       std::shared_ptr<replay_table const> replays = nullptr) {
-  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, {}, std::move(replays));
-  std::vector<chain_plan> starts;
-  if (whole.found.feasible) starts.push_back(whole.found.plan);
-  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(starts), whole.solver->share_replays());
+solved_step solve_both(profile const& step, hardware const& on, plan_options const& how, head_start& from) {
+  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, from.whole, from.replays);
+  from.replays = whole.solver->share_replays();
+  auto starts = from.inside;
+  if (whole.found.feasible) {
+    starts.push_back(whole.found.plan);
+    from.whole = {whole.found.plan};
+  }
+  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(starts), from.replays);
+  if (inside.found.feasible) from.inside = {inside.found.plan};
   bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
   return better ? std::move(inside) : std::move(whole);
+}
+
+/// Of the plans for one link.
+struct head_starts {
+  head_start free;
+  head_start insured;
+};
+
+std::optional<plan> plan_once(profile const& step, hardware const& on, plan_options const& how, head_starts& from) {
+  plan_options free = how;
+  free.insured = false;
+  auto best = solve_both(step, on, free, from.free);
+  if (!best.found.feasible) return std::nullopt;
+  if (how.insured) {
+    from.insured.replays = from.free.replays;
+    auto insured = solve_both(step, on, how, from.insured);
+    bool const affordable = insured.found.feasible && insured.found.seconds <= price_of_insurance * best.found.seconds;
+    insured.found.lower_bound_s = best.found.lower_bound_s;
+    if (affordable) best = std::move(insured);
+  }
+  chain_simulator simulator(best.solver->problem(), best.solver->replays());
+  simulator.run(best.found.plan);
+  plan made = write_plan(step, *best.of, best.found, simulator);
+  made.hardware_name = on.name;
+  made.budget_bytes = how.budget_bytes;
+  return made;
+}
+
+void require_plannable(profile const& step, plan_options const& how) {
+  step.check();
+  if (step.segments.empty())
+    throw format_error(fmt::format("profile '{}' has no segments: nothing to plan", step.name));
+  if (how.budget_bytes == 0) throw invalid_argument("a plan needs a budget: set plan_options::budget_bytes");
 }
 
 [[noreturn]] void refuse(profile const& step, hardware const& on, plan_options const& how) {
@@ -94,26 +139,24 @@ std::size_t smallest_budget(profile const& step, hardware const& on, plan_option
 }  // namespace planning
 
 plan make_plan(profile const& step, hardware const& on, plan_options const& how) {
-  using namespace planning;
-  step.check();
-  if (step.segments.empty())
-    throw format_error(fmt::format("profile '{}' has no segments: nothing to plan", step.name));
-  if (how.budget_bytes == 0) throw invalid_argument("a plan needs a budget: set plan_options::budget_bytes");
-  plan_options free = how;
-  free.insured = false;
-  auto best = solve_both(step, on, free);
-  if (!best.found.feasible) refuse(step, on, how);
-  if (how.insured) {
-    auto insured = solve_both(step, on, how, best.solver->share_replays());
-    bool const affordable = insured.found.feasible && insured.found.seconds <= price_of_insurance * best.found.seconds;
-    insured.found.lower_bound_s = best.found.lower_bound_s;
-    if (affordable) best = std::move(insured);
+  planning::require_plannable(step, how);
+  planning::head_starts none;
+  auto made = planning::plan_once(step, on, how, none);
+  if (!made) planning::refuse(step, on, how);
+  return std::move(*made);
+}
+
+std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on, plan_options const& how,
+                                            std::span<double const> link_factors) {
+  planning::require_plannable(step, how);
+  planning::head_starts from;
+  std::vector<std::optional<plan>> made;
+  for (double const factor : link_factors) {
+    hardware other = on;
+    other.device_to_host.gbps *= factor;
+    other.host_to_device.gbps *= factor;
+    made.push_back(planning::plan_once(step, other, how, from));
   }
-  chain_simulator simulator(best.solver->problem(), best.solver->replays());
-  simulator.run(best.found.plan);
-  plan made = write_plan(step, *best.of, best.found, simulator);
-  made.hardware_name = on.name;
-  made.budget_bytes = how.budget_bytes;
   return made;
 }
 

@@ -60,7 +60,7 @@ class plan_parser {
                     {"device", tier},
                     {"host", tier},
                     {"recomputed", {"operation", "runs", "us", "flops"}},
-                    {"items", {"segment", "name", "bytes", "placement", "reason"}},
+                    {"items", {"segment", "name", "bytes", "placement", "rebuild_us", "reason"}},
                     {"operations",
                      {"op", "segment", "item", "position", "after", "start_us", "end_us", "latest_start_us"}}},
         .rows = {{"recomputed", [this](json const& row) { take_recomputed(row); }},
@@ -110,6 +110,7 @@ class plan_parser {
     plan_.items.push_back({.item = {from.index("segment"), from.text("name", limits::name_chars)},
                            .bytes = from.whole("bytes"),
                            .where = placement_of(from),
+                           .rebuild_us = from.has("rebuild_us") ? std::optional(from.number("rebuild_us")) : std::nullopt,
                            .reason = from.has("reason") ? from.text("reason") : ""});
   }
 
@@ -152,8 +153,9 @@ std::string json_of(recompute_share const& share) {
 
 std::string json_of(plan_item const& item) {
   std::string const reason = item.reason.empty() ? "" : fmt::format(R"(, "reason": {})", json_text(item.reason));
-  return fmt::format(R"({{"segment": {}, "name": {}, "bytes": {}, "placement": "{}"{}}})", item.item.segment,
-                     json_text(item.item.name), item.bytes, to_string(item.where), reason);
+  std::string const rebuild = item.rebuild_us ? fmt::format(R"(, "rebuild_us": {})", *item.rebuild_us) : "";
+  return fmt::format(R"({{"segment": {}, "name": {}, "bytes": {}, "placement": "{}"{}{}}})", item.item.segment,
+                     json_text(item.item.name), item.bytes, to_string(item.where), rebuild, reason);
 }
 
 std::string json_of(plan_operation const& one) {

@@ -242,7 +242,8 @@ class writer {
       if (stage.input) of_items[*stage.input] = inputs_[i];
       for (std::uint32_t k = 0; k < of_items.size(); ++k) {
         auto const& one = item(i, k);
-        made_.items.push_back({{i, one.name}, one.bytes, of_items[k], reason_for(i, one, of_items[k], link_full)});
+        auto const where = of_items[k];
+        made_.items.push_back({{i, one.name}, one.bytes, where, one.recipe_us, reason_for(i, one, where, link_full)});
       }
     }
   }

@@ -68,6 +68,7 @@ struct entry {
   std::uint64_t checksum = 0;   ///< of the host copy, with FERRY_VERIFY=checksum
   std::string failure;          ///< why the last way back from the host failed
   double moved_us = 0;          ///< time its transfers took, hidden or not
+  double recipe_us = -1;        ///< how long its recipe takes; below zero if that is not known
 
   [[nodiscard]] item_state state() const noexcept { return state_; }
   /// Throws: `internal_error` for a transition that the path does not have.

@@ -49,11 +49,13 @@ struct transfer {
   slab_piece orphaned_pinned;
   std::vector<event_handle> orphaned_uses;
   release_callback orphaned_release;
+  device_region left_behind;  ///< bytes it may still write, which its item has given up for others
 
   // Shared while submitted.
   std::atomic<transfer_phase> phase{transfer_phase::queued};
   std::atomic<bool> cancel{false};
   std::atomic<bool> urgent{false};
+  std::atomic<std::size_t> issued_bytes{0};  ///< the item's first so many bytes have been handed to the link
   std::atomic<std::size_t> arrived_bytes{0};
 
   // Written by the engine, read by the session once it has ended (`done` from `issued` or `stopped` on).
@@ -63,7 +65,6 @@ struct transfer {
   double moved_us = 0;
 
   // The engine's own.
-  std::size_t issued_bytes = 0;
   std::uint32_t chunks_in_flight = 0;
   bool gates_passed = false;
   std::chrono::nanoseconds began{0};  ///< on the device's clock

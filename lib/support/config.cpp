@@ -139,6 +139,8 @@ constexpr std::array settings_table{
     row<&config::insure, word_value<bool, switch_words>, word_text<bool, switch_words>>(
         "FERRY_INSURE", "plans ferry only what could be rebuilt from what stays, unless that costs too much",
         "on or off"),
+    row<&config::adapt, word_value<bool, switch_words>, word_text<bool, switch_words>>(
+        "FERRY_ADAPT", "plan again when steps are not as forecast, and try neighbouring settings for speed", "on or off"),
     row<&config::stall_tolerance_us, tolerance_us, write_number>(
         "FERRY_STALL_TOLERANCE_US", "how much later than its recipe a transfer may be before the recipe is taken",
         "microseconds, 0 to 1e9"),

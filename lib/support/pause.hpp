@@ -35,17 +35,30 @@ class patience {
 
   /// One nap, of at most `longest`. Throws: `deadlock_error`, on a device with a virtual clock only.
   void wait(std::chrono::microseconds longest = std::chrono::microseconds(300)) {
-    using std::chrono::microseconds;
     if (auto* const time = device_.time()) {
       time->pass_time();
-      return;
+    } else {
+      nap_for(longest);
     }
-    auto const waited = std::chrono::duration_cast<microseconds>(device_.now() - began_);
-    nap(std::clamp(waited / 4, microseconds(30), longest));
+  }
+  /// The same for somebody who will not wait for ever: on a virtual clock too, so much time passes at most.
+  void wait_or_look(double longest_us) {
+    using namespace std::chrono;
+    if (auto* const time = device_.time()) {
+      time->pass_time(ceil<nanoseconds>(duration<double, std::micro>(std::max(longest_us, 1.0))));
+    } else {
+      nap_for(microseconds(static_cast<long>(std::clamp(longest_us, 30.0, 300.0))));
+    }
   }
   [[nodiscard]] double waited_us() const noexcept { return microseconds_of(device_.now() - began_); }
 
  private:
+  void nap_for(std::chrono::microseconds longest) const {
+    using std::chrono::microseconds;
+    auto const waited = std::chrono::duration_cast<microseconds>(device_.now() - began_);
+    nap(std::clamp(waited / 4, microseconds(30), longest));
+  }
+
   device& device_;
   std::chrono::nanoseconds began_;
 };

@@ -50,6 +50,7 @@ config any_config() {
   c.chunk_bytes = *rc::gen::inRange<std::size_t>(65'536, (std::size_t{1} << 30) + 1);
   c.run_ahead = *rc::gen::inRange(1u, 65u);
   c.insure = *rc::gen::arbitrary<bool>();
+  c.adapt = *rc::gen::arbitrary<bool>();
   c.stall_tolerance_us = *fraction_above_zero() * 1e9;
   c.verify = *rc::gen::element(ferry::verify_mode::off, ferry::verify_mode::checksum);
   c.stats_file = *rc::gen::element<std::string>("", "stats.json", " a b=c ");
@@ -75,6 +76,7 @@ void expect_same(config const& a, config const& b) {
   RC_ASSERT(a.host_budget == b.host_budget);
   RC_ASSERT(a.policy == b.policy);
   RC_ASSERT(a.insure == b.insure);
+  RC_ASSERT(a.adapt == b.adapt);
   RC_ASSERT(a.min_bytes == b.min_bytes);
   RC_ASSERT(a.max_in_flight == b.max_in_flight);
   RC_ASSERT(a.chunk_bytes == b.chunk_bytes);

@@ -166,6 +166,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_POLICY=plan",
                             "FERRY_POLICY=plan=",
                             "FERRY_INSURE=yes",
+                            "FERRY_ADAPT=maybe",
                             "FERRY_POLICY=Keep",
                             "FERRY_DEVICE=",
                             "FERRY_DEVICE=gpu",

@@ -1,0 +1,106 @@
+// forecast: when a transfer would be over, how long a recipe would take, and which of the two is the better wait.
+//
+// All times are from now, by this step's measured pace and the link's measured speed. A wait costs only what is left of
+// it once the device has done what is enqueued already.
+#include <algorithm>
+
+#include "path/session_core.hpp"
+
+namespace ferry::path {
+
+/// Beyond the usual, that the chunk being copied takes. Nobody knows when a link that stands still will go on: it is
+/// taken to last as long again as it has lasted, so that whoever waits loses at most twice what he need have.
+double session_core::standstill_us(copy_direction direction) const {
+  auto const& link = engine_.counters(direction);
+  auto const since = link.copying_since_ns.load(std::memory_order_relaxed);
+  double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
+  if (since == 0 || bytes_per_us <= 0) return 0;
+  double const usual_us = link.latency_us.load(std::memory_order_relaxed) + engine_.chunk_us(direction);
+  double const lasted_us = microseconds_of(device_.now() - std::chrono::nanoseconds(since));
+  return std::max(0.0, lasted_us - 2 * usual_us);
+}
+
+/// Until `bytes` more have gone over the link.
+double session_core::link_us(copy_direction direction, std::size_t bytes) const {
+  auto const& link = engine_.counters(direction);
+  double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
+  if (bytes_per_us <= 0) return unknown_us;
+  bool const idle = link.copying_since_ns.load(std::memory_order_relaxed) == 0;
+  double const latency_us = idle ? link.latency_us.load(std::memory_order_relaxed) : 0;
+  return standstill_us(direction) + latency_us + static_cast<double>(bytes) / bytes_per_us;
+}
+
+/// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
+double session_core::arrival_us(entry const& e) const {
+  std::size_t remaining = e.bytes;
+  std::size_t own_in_flight = 0;
+  if (e.state() == item_state::prefetching) {
+    std::size_t const arrived = e.moving->arrived_bytes.load(std::memory_order_relaxed);
+    own_in_flight = e.moving->issued_bytes.load(std::memory_order_relaxed) - arrived;
+    remaining -= arrived;
+    if (e.moving->phase.load(std::memory_order_acquire) != transfer_phase::queued) {
+      return link_us(copy_direction::host_to_device, remaining);
+    }
+  }
+  auto const& link = engine_.counters(copy_direction::host_to_device);
+  std::size_t const in_flight = link.in_flight_bytes.load(std::memory_order_relaxed);
+  std::size_t const ahead = in_flight > own_in_flight ? in_flight - own_in_flight : 0;
+  return link_us(copy_direction::host_to_device, remaining + ahead);
+}
+
+/// How long the recipe would take, by its last run, with whatever its inputs need first. Looks no further
+/// once `limit` is reached.
+double session_core::rebuild_us(entry const& e, double limit) const {
+  if (!e.has_recipe || e.recipe_us < 0) return unknown_us;
+  double total = e.recipe_us;
+  for (auto const& key : e.how->inputs.keys()) {
+    if (total >= limit) return total;
+    entry const* const input = store_.find(key);
+    if (input == nullptr || input->state() == item_state::recomputing) return unknown_us;
+    if (input->on_device()) continue;
+    total += input->state() == item_state::dropped ? rebuild_us(*input, limit - total) : arrival_us(*input);
+  }
+  return total;
+}
+
+/// What the recipe will cost backward if the item is dropped now: what else the item's own segment needs will be
+/// brought back for that one's sake.
+double session_core::rebuild_later_us(entry const& e, double limit) const {
+  if (!e.has_recipe || e.recipe_us < 0) return unknown_us;
+  double total = e.recipe_us;
+  for (auto const& key : e.how->inputs.keys()) {
+    if (total >= limit) return total;
+    entry const* const input = store_.find(key);
+    if (input == nullptr) return unknown_us;
+    bool const dropped = input->state() == item_state::dropped || input->where == placement::recompute;
+    if (dropped && key.segment != e.key.segment) total += rebuild_later_us(*input, limit - total);
+  }
+  return total;
+}
+
+/// The rule: the recipe is taken when it would be over before the transfer, by more than FERRY_STALL_TOLERANCE_US.
+bool session_core::recipe_is_sooner(entry const& e, outlook& seen) {
+  if (!e.has_recipe) return false;
+  double const arrival = arrival_us(e);
+  if (arrival == unknown_us) return false;
+  seen.transfer_us = std::max(0.0, arrival - pace_.busy_us());
+  double const limit = seen.transfer_us - settings_.stall_tolerance_us;
+  if (limit <= 0) return false;
+  seen.recipe_us = rebuild_us(e, limit);
+  return seen.recipe_us < limit;
+}
+
+/// How long until the items on their way out, without `left_out`, have given back so many bytes.
+double session_core::room_us(std::size_t bytes, entry const* left_out) const {
+  std::size_t freed = 0;
+  std::size_t sent = 0;
+  for (auto const* const t : leaving_) {
+    if (t->item == left_out || t->item == nullptr) continue;
+    if (freed >= bytes) break;
+    sent += t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
+    freed += t->item->leases == 0 ? t->item->device.bytes() : 0;
+  }
+  return freed >= bytes ? link_us(copy_direction::device_to_host, sent) : unknown_us;
+}
+
+}  // namespace ferry::path

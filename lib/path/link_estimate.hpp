@@ -1,0 +1,70 @@
+// The speed of one direction of the link, from the chunks that have arrived.
+//
+// Chunks that follow each other show the bandwidth, those that meet an idle link also the latency. Of the last few, those
+// that took many times as long as the middle one are left out: a link that stood still for a moment is not a slow link,
+// and whoever waits meanwhile sees for himself how long. Threads: the engine's; whoever reads gets published copies.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace ferry::path {
+
+class link_estimate {
+ public:
+  void arrived(std::size_t bytes, double us, bool met_idle_link) noexcept {
+    double const size = static_cast<double>(bytes);
+    if (met_idle_link && known()) {
+      add_latency(std::max(0.0, us - size / bytes_per_us_));
+      // Only the tail of an isolated chunk is the link's speed: it counts unless it would make the link look slow.
+      us = std::max(us - latency_us_, size / bytes_per_us_ / 2);
+    }
+    samples_[next_] = {size, us};
+    next_ = (next_ + 1) % samples_.size();
+    size_ = std::min(size_ + 1, samples_.size());
+    estimate();
+  }
+
+  [[nodiscard]] bool known() const noexcept { return bytes_per_us_ > 0; }
+  [[nodiscard]] double bytes_per_us() const noexcept { return bytes_per_us_; }
+  [[nodiscard]] double latency_us() const noexcept { return latency_us_; }
+
+ private:
+  struct sample {
+    double bytes = 0;
+    double us = 0;
+  };
+
+  void estimate() noexcept {
+    constexpr double standstill = 4;
+    std::array<double, window> per_byte{};
+    for (std::size_t i = 0; i < size_; ++i) per_byte[i] = samples_[i].us / std::max(1.0, samples_[i].bytes);
+    auto const middle = per_byte.begin() + static_cast<std::ptrdiff_t>(size_ / 2);
+    std::nth_element(per_byte.begin(), middle, per_byte.begin() + static_cast<std::ptrdiff_t>(size_));
+    double bytes = 0;
+    double us = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (size_ > 2 && samples_[i].us > standstill * *middle * samples_[i].bytes) continue;
+      bytes += samples_[i].bytes;
+      us += samples_[i].us;
+    }
+    if (us > 0) bytes_per_us_ = bytes / us;
+  }
+
+  void add_latency(double us) noexcept {
+    // Whatever delays a look makes it seem longer, nothing makes it seem shorter: it follows downwards at once.
+    latency_us_ = !latency_known_ || us < latency_us_ ? us : 0.95 * latency_us_ + 0.05 * us;
+    latency_known_ = true;
+  }
+
+  static constexpr std::size_t window = 8;
+  std::array<sample, window> samples_{};
+  std::size_t next_ = 0;
+  std::size_t size_ = 0;
+  double bytes_per_us_ = 0;
+  double latency_us_ = 0;
+  bool latency_known_ = false;
+};
+
+}  // namespace ferry::path

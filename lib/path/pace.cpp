@@ -1,0 +1,122 @@
+#include "path/pace.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "support/pause.hpp"
+
+namespace ferry::path {
+
+void pace::begin_step() {
+  std::swap(before_, now_);
+  learnt_ = before_.stretches.empty() || !before_.end;
+  now_.first = before_.first + before_.stretches.size();
+  now_.stretches.clear();
+  now_.end = {};
+  under_way_ = false;
+  reached_ = 0;
+}
+
+void pace::end_step(store::event_pool& events) {
+  if (stream_ && !now_.stretches.empty()) now_.end = events.record(stream_, event_timing::on);
+}
+
+void pace::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
+  stream_ = stream;
+  now_.stretches.push_back(
+      {which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, 0});
+}
+
+pace::stretch* pace::find(stretch_id id) noexcept {
+  for (auto* const step : {&now_, &before_}) {
+    if (id >= step->first && id - step->first < step->stretches.size()) return &step->stretches[id - step->first];
+  }
+  return nullptr;
+}
+
+void pace::stood_still(stretch_id in, double us) noexcept {
+  if (auto* const s = find(in)) s->still_us += us;
+}
+
+void pace::recipe_took(stretch_id in, double us) noexcept {
+  if (auto* const s = find(in)) s->recipes_us += us;
+}
+
+double pace::lasted_us(one_step const& in, std::size_t index) const {
+  auto const& to = index + 1 < in.stretches.size() ? in.stretches[index + 1].from : in.end;
+  return device_.elapsed_us(in.stretches[index].from.ref(), to.ref());
+}
+
+bool pace::over() const {
+  return now_.end && !now_.stretches.empty() && device_.query(now_.end.ref()) == event_status::complete &&
+         device_.query(now_.stretches.front().from.ref()) == event_status::complete;
+}
+
+bool pace::learn() {
+  if (learnt_ || device_.query(before_.end.ref()) == event_status::pending) return false;
+  learnt_ = true;
+  for (auto const& s : before_.stretches) {
+    if (device_.query(s.from.ref()) != event_status::complete) return false;  // a failure: nothing to learn from
+  }
+  if (device_.query(before_.end.ref()) != event_status::complete) return false;
+  step_us_ = 0;
+  for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
+    auto const& s = before_.stretches[i];
+    auto& of_pass = times_[static_cast<std::size_t>(s.which)];
+    if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
+    double const lasted = lasted_us(before_, i);
+    of_pass[s.segment].own_us.add(std::max(0.0, lasted - s.still_us - s.recipes_us));
+    of_pass[s.segment].calls = s.calls;
+    step_us_ += lasted;
+  }
+  return true;
+}
+
+pace::segment_times const* pace::known(stretch const& s) const noexcept {
+  auto const& of_pass = times_[static_cast<std::size_t>(s.which)];
+  return s.segment < of_pass.size() && !of_pass[s.segment].own_us.empty() ? &of_pass[s.segment] : nullptr;
+}
+
+std::optional<double> pace::own_us(pass which, std::uint32_t segment) const {
+  auto const* const times = known({which, 0, segment, {}, 0, 0, 0, 0});
+  return times != nullptr ? std::optional(times->own_us.middle()) : std::nullopt;
+}
+
+/// Of the stretch at hand only a part has been enqueued: as many calls as have been made tell how much.
+double pace::expected_us(std::size_t index) const {
+  auto const& s = now_.stretches[index];
+  auto const* const times = known(s);
+  double own = times != nullptr ? times->own_us.middle() : 0;
+  if (index + 1 == now_.stretches.size() && times != nullptr) {
+    double const made = s.calls > 0 ? s.calls - 1.0 : 0.0;
+    own *= std::min(1.0, made / std::max(1.0, static_cast<double>(times->calls)));
+  }
+  return own + s.expected_recipes_us;
+}
+
+void pace::look_how_far() {
+  auto const passed = [this](std::size_t i) {
+    return device_.query(now_.stretches[i].from.ref()) == event_status::complete;
+  };
+  if (!under_way_) {
+    if (now_.stretches.empty() || !passed(0)) return;
+    under_way_ = true;
+    reached_at_ = device_.now();
+  }
+  while (reached_ + 1 < now_.stretches.size() && passed(reached_ + 1)) {
+    double const us = device_.elapsed_us(now_.stretches[reached_].from.ref(), now_.stretches[reached_ + 1].from.ref());
+    // The first mark was seen late by an unknown time; what was seen since can only put it earlier.
+    reached_at_ = std::min(device_.now(), reached_at_ + std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3)));
+    ++reached_;
+  }
+}
+
+double pace::busy_us() {
+  look_how_far();
+  double expected = 0;
+  for (std::size_t i = under_way_ ? reached_ : 0; i < now_.stretches.size(); ++i) expected += expected_us(i);
+  double const since = under_way_ ? microseconds_of(device_.now() - reached_at_) : 0;
+  return std::max(0.0, expected - since);
+}
+
+}  // namespace ferry::path

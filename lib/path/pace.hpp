@@ -1,0 +1,100 @@
+// The pace: how far the device is in the step, and how long what lies before it will take.
+//
+// Whenever the trainer enters a segment its stream is marked. The time between two marks, less what recipes took and
+// what the stream stood still, is the segment's own; the last few steps' times are remembered for each segment. So at
+// any moment one can tell about when the work enqueued so far will be done: whatever arrives before then costs nothing.
+// Threads: the session's only.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "path/conductor.hpp"
+#include "store/event_pool.hpp"
+#include "support/recent.hpp"
+
+namespace ferry::path {
+
+class pace {
+ public:
+  /// From one mark to the next.
+  struct stretch {
+    pass which{};
+    std::uint32_t micro_batch = 0;
+    std::uint32_t segment = 0;
+    store::event_handle from;
+    double still_us = 0;             ///< the stream waited for a transfer
+    double recipes_us = 0;           ///< taken by recipes that ran in it
+    double expected_recipes_us = 0;  ///< the same before it is known
+    std::uint32_t calls = 0;         ///< saves and restores
+  };
+  /// Names a stretch of this step or of the one before.
+  using stretch_id = std::uint64_t;
+
+  explicit pace(device& on) : device_(on) {}
+
+  void begin_step();
+  void end_step(store::event_pool& events);
+  void entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events);
+  void called() noexcept {
+    if (!now_.stretches.empty()) ++now_.stretches.back().calls;
+  }
+  void will_take(double recipe_us) noexcept {
+    if (!now_.stretches.empty()) now_.stretches.back().expected_recipes_us += recipe_us;
+  }
+
+  /// The stretch at hand.
+  [[nodiscard]] stretch_id here() const noexcept { return now_.first + now_.stretches.size() - 1; }
+  void stood_still(stretch_id in, double us) noexcept;
+  void recipe_took(stretch_id in, double us) noexcept;
+
+  /// Learns from the step before, once it is over and everything timed in it has been taken in. True if that was now.
+  bool learn();
+  /// The last step that was learnt from: from its first mark to its last.
+  [[nodiscard]] double step_us() const noexcept { return step_us_; }
+  [[nodiscard]] std::optional<double> own_us(pass which, std::uint32_t segment) const;
+
+  /// About how long the device has yet to do with what has been enqueued; 0 if nothing is known of it.
+  [[nodiscard]] double busy_us();
+
+  /// Of this step, until the next `begin_step`.
+  [[nodiscard]] std::span<stretch const> stretches() const noexcept { return now_.stretches; }
+  [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
+  [[nodiscard]] bool over() const;
+  /// From a mark to the next. Requires: both have passed.
+  [[nodiscard]] double lasted_us(std::size_t index) const { return lasted_us(now_, index); }
+
+ private:
+  struct one_step {
+    stretch_id first = 1;
+    std::vector<stretch> stretches;
+    store::event_handle end;
+  };
+  struct segment_times {
+    support::recent_values own_us;
+    std::uint32_t calls = 0;
+  };
+  [[nodiscard]] double lasted_us(one_step const& in, std::size_t index) const;
+  [[nodiscard]] stretch* find(stretch_id id) noexcept;
+  [[nodiscard]] segment_times const* known(stretch const& s) const noexcept;
+  [[nodiscard]] double expected_us(std::size_t index) const;
+  void look_how_far();
+
+  device& device_;
+  one_step now_;
+  one_step before_;
+  bool learnt_ = true;  // nothing to learn from `before_`
+  stream_ref stream_;
+  double step_us_ = 0;
+  std::array<std::vector<segment_times>, 2> times_;  // by pass, then by segment
+  std::size_t reached_ = 0;                          // the last mark that has passed, if any has
+  bool under_way_ = false;
+  std::chrono::nanoseconds reached_at_{0};
+};
+
+}  // namespace ferry::path
