@@ -94,7 +94,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
   std::ranges::stable_sort(scored, {}, [](search_result const& r) { return std::pair(r.seconds, r.sent_bytes); });
   found.lower_bound_s = lower_bound_s(chain_);
   found.first_ms = milliseconds_since(began);
-  bool const plain = chain_.options.empty() && chain_.stages() <= searched_exhaustively;
+  bool const plain = chain_.options.empty() && chain_.stalls.empty() && chain_.stages() <= searched_exhaustively;
   if (scored.empty()) {
     if (plain && options.exact) search_exhaustively(found);
     found.first_seconds = found.seconds;

@@ -1,17 +1,14 @@
-// make_plan: a profile becomes a chain, the chain is solved with whole segments and then with the options inside them,
-// and the better solution becomes a plan of items.
+// make_plan: a step is solved freely and insured, and the solution that is worth its price becomes a plan of items.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
 #include "ferry/plan.hpp"
-#include "plan/chain_solver.hpp"
-#include "plan/plan_writer.hpp"
 #include "plan/step_chain.hpp"
+#include "plan/step_solver.hpp"
 
 namespace ferry {
 
@@ -21,36 +18,6 @@ namespace {
 
 /// An insured plan may cost so much more than one that is not.
 constexpr double price_of_insurance = 1.03;
-
-struct solved_step {
-  std::unique_ptr<step_chain> of;
-  std::unique_ptr<chain_solver> solver;
-  chain_solution found;
-};
-
-solved_step solve(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
-                  double time_limit_ms, std::vector<chain_plan> starts, std::shared_ptr<replay_table const> replays) {
-  solved_step solved;
-  solved.of = std::make_unique<step_chain>(make_step_chain(step, on, how, options_inside));
-  solved.solver = std::make_unique<chain_solver>(solved.of->problem, std::move(replays));
-  solve_options options;
-  options.time_limit_ms = time_limit_ms;
-  options.seed = how.seed;
-  options.starts = std::move(starts);
-  solved.found = solved.solver->solve(options);
-  return solved;
-}
-
-/// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
-solved_step solve_both(profile const& step, hardware const& on, plan_options const& how,
-                       std::shared_ptr<replay_table const> replays = nullptr) {
-  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, {}, std::move(replays));
-  std::vector<chain_plan> starts;
-  if (whole.found.feasible) starts.push_back(whole.found.plan);
-  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(starts), whole.solver->share_replays());
-  bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
-  return better ? std::move(inside) : std::move(whole);
-}
 
 [[noreturn]] void refuse(profile const& step, hardware const& on, plan_options const& how) {
   std::size_t const needed = smallest_budget(step, on, how);
@@ -101,20 +68,15 @@ plan make_plan(profile const& step, hardware const& on, plan_options const& how)
   if (how.budget_bytes == 0) throw invalid_argument("a plan needs a budget: set plan_options::budget_bytes");
   plan_options free = how;
   free.insured = false;
-  auto best = solve_both(step, on, free);
+  auto best = solve_step(step, on, free);
   if (!best.found.feasible) refuse(step, on, how);
   if (how.insured) {
-    auto insured = solve_both(step, on, how, best.solver->share_replays());
+    auto insured = solve_step(step, on, how, {.replays = best.solver->share_replays()});
     bool const affordable = insured.found.feasible && insured.found.seconds <= price_of_insurance * best.found.seconds;
     insured.found.lower_bound_s = best.found.lower_bound_s;
     if (affordable) best = std::move(insured);
   }
-  chain_simulator simulator(best.solver->problem(), best.solver->replays());
-  simulator.run(best.found.plan);
-  plan made = write_plan(step, *best.of, best.found, simulator);
-  made.hardware_name = on.name;
-  made.budget_bytes = how.budget_bytes;
-  return made;
+  return write_plan(step, on, how, best);
 }
 
 }  // namespace ferry
