@@ -54,7 +54,7 @@ std::vector<chain_plan> chain_solver::starts(solve_options const& options) const
   auto const grid = grid_for(chain_.stages());
   std::vector<chain_plan> plans;
   std::vector<chain_plan> without_link;
-  tbb::parallel_for(0, 2, [&](int which) {
+  tbb::parallel_for(0, options.labels ? 2 : 0, [&](int which) {
     if (which == 0) {
       plans = label_pass(chain_, *replays_, grid, from_labels);
     } else {

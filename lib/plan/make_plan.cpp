@@ -71,7 +71,7 @@ plan make_plan(profile const& step, hardware const& on, plan_options const& how)
   auto best = solve_step(step, on, free);
   if (!best.found.feasible) refuse(step, on, how);
   if (how.insured) {
-    auto insured = solve_step(step, on, how, {.replays = best.solver->share_replays()});
+    auto insured = solve_step(step, on, how, best.solver->share_replays());
     bool const affordable = insured.found.feasible && insured.found.seconds <= price_of_insurance * best.found.seconds;
     insured.found.lower_bound_s = best.found.lower_bound_s;
     if (affordable) best = std::move(insured);

@@ -8,30 +8,38 @@ namespace ferry::planning {
 
 namespace {
 
-solved_step solve(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
-                  double time_limit_ms, step_hints hints) {
-  solved_step solved;
-  solved.of = std::make_unique<step_chain>(make_step_chain(step, on, how, options_inside));
-  solved.of->problem.stalls = std::move(hints.stalls);
-  solved.solver = std::make_unique<chain_solver>(solved.of->problem, std::move(hints.replays));
-  solve_options options;
-  options.time_limit_ms = time_limit_ms;
-  options.seed = how.seed;
-  options.starts = std::move(hints.starts);
-  solved.found = solved.solver->solve(options);
-  return solved;
+solved_step pose(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
+                 std::shared_ptr<replay_table const> replays, std::vector<link_stall> stalls = {}) {
+  solved_step posed;
+  posed.of = std::make_unique<step_chain>(make_step_chain(step, on, how, options_inside));
+  posed.of->problem.stalls = std::move(stalls);
+  posed.solver = std::make_unique<chain_solver>(posed.of->problem, std::move(replays));
+  return posed;
 }
 
 }  // namespace
 
 /// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
-solved_step solve_step(profile const& step, hardware const& on, plan_options const& how, step_hints hints) {
-  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, {hints.replays, {}, hints.stalls});
-  hints.replays = whole.solver->share_replays();
-  if (whole.found.feasible) hints.starts.push_back(whole.found.plan);
-  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(hints));
+solved_step solve_step(profile const& step, hardware const& on, plan_options const& how,
+                       std::shared_ptr<replay_table const> replays) {
+  auto whole = pose(step, on, how, false, std::move(replays));
+  whole.found = whole.solver->solve({.time_limit_ms = 0.25 * how.time_limit_ms, .seed = how.seed});
+  auto inside = pose(step, on, how, true, whole.solver->share_replays());
+  std::vector<chain_plan> starts;
+  if (whole.found.feasible) starts.push_back(whole.found.plan);
+  inside.found =
+      inside.solver->solve({.time_limit_ms = 0.75 * how.time_limit_ms, .seed = how.seed, .starts = std::move(starts)});
   bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
   return better ? std::move(inside) : std::move(whole);
+}
+
+solved_step solve_around(std::vector<link_stall> stalls, profile const& step, hardware const& on,
+                         plan_options const& how, std::shared_ptr<replay_table const> replays,
+                         std::vector<chain_plan> plans) {
+  auto solved = pose(step, on, how, true, std::move(replays), std::move(stalls));
+  solved.found = solved.solver->solve(
+      {.time_limit_ms = how.time_limit_ms, .labels = false, .seed = how.seed, .starts = std::move(plans)});
+  return solved;
 }
 
 plan write_plan(profile const& step, hardware const& on, plan_options const& how, solved_step const& solved) {

@@ -16,16 +16,16 @@ struct solved_step {
   chain_solution found;
 };
 
-/// What may be known beforehand.
-struct step_hints {
-  std::shared_ptr<replay_table const> replays{};  ///< of the same step and budget
-  std::vector<chain_plan> starts{};               ///< plans to begin with
-  std::vector<link_stall> stalls{};               ///< when the link will stand still
-};
-
 /// `how.insured` is an order here: nothing else is tried. Infeasible if no plan fits.
+/// `replays`: of the same step and budget; made if it is null.
 [[nodiscard]] solved_step solve_step(profile const& step, hardware const& on, plan_options const& how,
-                                     step_hints hints = {});
+                                     std::shared_ptr<replay_table const> replays = nullptr);
+
+/// Looks for a better plan than those given, from an earlier solve for instance, for a link that will stand still.
+/// `plans`: with the options inside segments, or without.
+[[nodiscard]] solved_step solve_around(std::vector<link_stall> stalls, profile const& step, hardware const& on,
+                                       plan_options const& how, std::shared_ptr<replay_table const> replays,
+                                       std::vector<chain_plan> plans);
 
 /// Requires: `solved` is feasible.
 [[nodiscard]] plan write_plan(profile const& step, hardware const& on, plan_options const& how,
