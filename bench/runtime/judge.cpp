@@ -5,12 +5,11 @@
 
 #include "ferry/error.hpp"
 #include "ferry/simulate.hpp"
+#include "runtime/hindsight.hpp"
 
 namespace ferry::bench {
 
 namespace {
-
-constexpr double hindsight_planning_ms = 400;
 
 config settings_of(judged_chain const& chain, variant const& how) {
   config settings;
@@ -28,7 +27,7 @@ simulation run_variant(judged_chain const& chain, fault const& what, variant con
   if (!how.plans_itself) options.planned = *given;
   options.steps = settling_steps + faulty_steps;
   options.before_step = [&](std::uint32_t step, sim_device& on) {
-    if (step == settling_steps) change_link(on, with_fault(chain.on, what));
+    if (step >= settling_steps) inject(on, chain, what, step - settling_steps);
   };
   return simulate(chain.step, chain.on, options);
 }
@@ -49,22 +48,18 @@ variant_outcome outcome_of(simulation const& seen) {
   return result;
 }
 
-/// The planner's best plan for the true link, as the session carries it out.
-double planned_in_hindsight_us(judged_chain const& chain, fault const& what, variant const& plain) {
-  auto const on = with_fault(chain.on, what);
-  plan_options how;
-  how.budget_bytes = chain.budget_bytes;
-  how.insured = false;
-  how.link_derating = 1;
-  how.time_limit_ms = hindsight_planning_ms;
-  simulation_options options;
-  options.settings = settings_of(chain, plain);
-  options.planned = make_plan(chain.step, on, how);
-  options.steps = 2;
-  return simulate(chain.step, on, options).step_us;
+/// Nothing that was seen is better than hindsight. Without stalls all faulty steps are alike.
+std::vector<double> best_of(std::vector<variant_outcome> const& seen, fault const& what, hindsight& knowing) {
+  std::vector<double> best(faulty_steps);
+  for (std::uint32_t k = 0; k < faulty_steps; ++k) {
+    best[k] = k == 0 || what.stalls ? knowing.step_us(what, k) : best[0];
+    for (auto const& each : seen) best[k] = std::min(best[k], each.faulty_us[k]);
+  }
+  if (!what.stalls) best.assign(faulty_steps, *std::ranges::min_element(best));
+  return best;
 }
 
-outcome judge(judged_chain const& chain, fault const& what) {
+outcome judge(judged_chain const& chain, fault const& what, hindsight& knowing) {
   auto const variants = all_variants();
   outcome result{chain.name, what, {}, {}};
   std::optional<plan> in_force;
@@ -77,9 +72,7 @@ outcome judge(judged_chain const& chain, fault const& what) {
     }
     result.by_variant.push_back(outcome_of(seen));
   }
-  double best = planned_in_hindsight_us(chain, what, variants[1]);
-  for (auto const& each : result.by_variant) best = std::min(best, *std::ranges::min_element(each.faulty_us));
-  result.hindsight_us.assign(faulty_steps, best);
+  result.hindsight_us = best_of(result.by_variant, what, knowing);
   return result;
 }
 
@@ -109,8 +102,9 @@ ratios ratios_of(outcome const& seen, std::size_t which) {
 }
 
 std::vector<outcome> judge(judged_chain const& chain) {
+  hindsight knowing(chain, settings_of(chain, all_variants()[1]));
   std::vector<outcome> all;
-  for (auto const& what : all_faults()) all.push_back(judge(chain, what));
+  for (auto const& what : all_faults()) all.push_back(judge(chain, what, knowing));
   return all;
 }
 

@@ -30,6 +30,12 @@ struct saved_piece {
   double rebuild_s = 0;  ///< infinity if it cannot be rebuilt
 };
 
+/// The link stands still, both directions of it. Times from the step's beginning.
+struct link_stall {
+  double from_s = 0;
+  double until_s = 0;
+};
+
 struct chain {
   static constexpr double unlimited = std::numeric_limits<double>::infinity();
 
@@ -47,6 +53,8 @@ struct chain {
   double h2d_bytes_per_s = 0;
   double d2h_latency_s = 0;  ///< of each transfer
   double h2d_latency_s = 0;
+  /// In order and apart. Only the simulator and so the search know of them: bounds ignore them and still hold.
+  std::vector<link_stall> stalls;
   /// Stages that cannot be run again: something in them has no recipe. Empty: all can.
   std::vector<bool> must_save;
   /// A ferried stage's output travels on its own, so that it can come back before the rest.

@@ -55,9 +55,20 @@ void chain_simulator::add_op(chain_op op, std::uint32_t stage, double seconds, d
   ops_.push_back({.op = op, .stage = stage, .seconds = seconds, .bytes = bytes});
 }
 
+/// When a transfer ends that takes so long while the link moves.
+double chain_simulator::transfer_end(double start, double seconds) const {
+  for (auto const& stall : chain_->stalls) {
+    if (stall.until_s <= start) continue;
+    if (start + seconds <= stall.from_s) break;
+    seconds -= std::max(0.0, stall.from_s - start);
+    start = stall.until_s;
+  }
+  return start + seconds;
+}
+
 void chain_simulator::send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until) {
   double const start = std::max(ready_s, outs_.empty() ? 0 : outs_.back().end_s);
-  double const end = start + chain_->d2h_latency_s + bytes / chain_->d2h_bytes_per_s;
+  double const end = transfer_end(start, chain_->d2h_latency_s + bytes / chain_->d2h_bytes_per_s);
   auto const made_by = ops_.empty() ? 0 : static_cast<std::uint32_t>(ops_.size() - 1);
   (what.what == chain_tensor::kind::saved ? saved_out_ : boundary_out_)[what.index] =
       static_cast<std::uint32_t>(outs_.size());
@@ -336,7 +347,7 @@ bool chain_simulator::backward() {
       in.outs_before = in.out + 1;
       if (outs_.back().free_s > start) start = leave_room(in, start);
       in.start_s = start;
-      in.end_s = engine_free = start + chain_->h2d_latency_s + in.bytes / rate;
+      in.end_s = engine_free = transfer_end(start, chain_->h2d_latency_s + in.bytes / rate);
     }
     auto& op = ops_[p];
     if (p < forward_ops_) continue;

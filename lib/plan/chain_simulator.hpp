@@ -75,6 +75,7 @@ class chain_simulator {
   void add_pass(std::uint32_t s, std::uint32_t end, double held);
   bool place_fetches();
   bool backward();
+  [[nodiscard]] double transfer_end(double start, double seconds) const;
   [[nodiscard]] double leave_room(transfer_in& in, double start) const;
   void add_op(chain_op op, std::uint32_t stage, double seconds, double bytes);
   void send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until);

@@ -54,7 +54,7 @@ std::vector<chain_plan> chain_solver::starts(solve_options const& options) const
   auto const grid = grid_for(chain_.stages());
   std::vector<chain_plan> plans;
   std::vector<chain_plan> without_link;
-  tbb::parallel_for(0, 2, [&](int which) {
+  tbb::parallel_for(0, options.labels ? 2 : 0, [&](int which) {
     if (which == 0) {
       plans = label_pass(chain_, *replays_, grid, from_labels);
     } else {
@@ -94,7 +94,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
   std::ranges::stable_sort(scored, {}, [](search_result const& r) { return std::pair(r.seconds, r.sent_bytes); });
   found.lower_bound_s = lower_bound_s(chain_);
   found.first_ms = milliseconds_since(began);
-  bool const plain = chain_.options.empty() && chain_.stages() <= searched_exhaustively;
+  bool const plain = chain_.options.empty() && chain_.stalls.empty() && chain_.stages() <= searched_exhaustively;
   if (scored.empty()) {
     if (plain && options.exact) search_exhaustively(found);
     found.first_seconds = found.seconds;

@@ -21,6 +21,7 @@ namespace ferry::planning {
 struct solve_options {
   double time_limit_ms = 0;  ///< 0: what the chain's length deserves
   bool polish = true;        ///< false: the first plan
+  bool labels = true;        ///< false: no label pass, where `starts` are good or labels know too little
   bool exact = true;         ///< short chains are searched exhaustively in the end
   std::uint64_t moves = 0;   ///< of each local search; 0: what the chain's length deserves
   std::uint64_t seed = 1;

@@ -1,5 +1,4 @@
-// make_plan: a profile becomes a chain, the chain is solved with whole segments and then with the options inside them,
-// and the better solution becomes a plan of items.
+// make_plan: a step is solved freely and insured, and the solution that is worth its price becomes a plan of items.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +9,8 @@
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
 #include "ferry/plan.hpp"
-#include "plan/chain_solver.hpp"
-#include "plan/plan_writer.hpp"
 #include "plan/step_chain.hpp"
+#include "plan/step_solver.hpp"
 
 namespace ferry {
 

@@ -1,0 +1,54 @@
+#include "plan/step_solver.hpp"
+
+#include <utility>
+
+#include "plan/plan_writer.hpp"
+
+namespace ferry::planning {
+
+namespace {
+
+solved_step pose(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
+                 std::shared_ptr<replay_table const> replays, std::vector<link_stall> stalls = {}) {
+  solved_step posed;
+  posed.of = std::make_unique<step_chain>(make_step_chain(step, on, how, options_inside));
+  posed.of->problem.stalls = std::move(stalls);
+  posed.solver = std::make_unique<chain_solver>(posed.of->problem, std::move(replays));
+  return posed;
+}
+
+}  // namespace
+
+/// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
+solved_step solve_step(profile const& step, hardware const& on, plan_options const& how,
+                       std::shared_ptr<replay_table const> replays) {
+  auto whole = pose(step, on, how, false, std::move(replays));
+  whole.found = whole.solver->solve({.time_limit_ms = 0.25 * how.time_limit_ms, .seed = how.seed});
+  auto inside = pose(step, on, how, true, whole.solver->share_replays());
+  std::vector<chain_plan> starts;
+  if (whole.found.feasible) starts.push_back(whole.found.plan);
+  inside.found =
+      inside.solver->solve({.time_limit_ms = 0.75 * how.time_limit_ms, .seed = how.seed, .starts = std::move(starts)});
+  bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
+  return better ? std::move(inside) : std::move(whole);
+}
+
+solved_step solve_around(std::vector<link_stall> stalls, profile const& step, hardware const& on,
+                         plan_options const& how, std::shared_ptr<replay_table const> replays,
+                         std::vector<chain_plan> plans) {
+  auto solved = pose(step, on, how, true, std::move(replays), std::move(stalls));
+  solved.found = solved.solver->solve(
+      {.time_limit_ms = how.time_limit_ms, .labels = false, .seed = how.seed, .starts = std::move(plans)});
+  return solved;
+}
+
+plan write_plan(profile const& step, hardware const& on, plan_options const& how, solved_step const& solved) {
+  chain_simulator simulator(solved.solver->problem(), solved.solver->replays());
+  simulator.run(solved.found.plan);
+  plan made = write_plan(step, *solved.of, solved.found, simulator);
+  made.hardware_name = on.name;
+  made.budget_bytes = how.budget_bytes;
+  return made;
+}
+
+}  // namespace ferry::planning
