@@ -22,9 +22,10 @@ double hindsight::step_us(fault const& which, std::uint32_t faulty_step) {
   how.link_derating = 1;
   how.time_limit_ms = which.stalls ? planning_around_stalls_ms : planning_ms;
   how.seed = 1 + faulty_step;  // what one search misses another may find
+  planning::head_start from{.replays = replays_, .whole = {}, .inside = {}};
   auto const solved = which.stalls ? planning::solve_around(stalls_of(chain_, which, faulty_step), chain_.step, on, how,
                                                             replays_, found_)
-                                   : planning::solve_step(chain_.step, on, how, replays_);
+                                   : planning::solve_step(chain_.step, on, how, from);
   if (!solved.found.feasible) return make_plan(chain_.step, on, how).step_us;  // says what does not fit
   replays_ = solved.solver->share_replays();
   found_.push_back(solved.found.plan);

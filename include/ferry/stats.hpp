@@ -91,6 +91,8 @@ struct session_stats {
   double hidden_us = 0;
   double exposed_us = 0;           ///< all waiting for transfers: streams for arrivals, the host for device bytes
   double waited_for_bytes_us = 0;  ///< the host's part of it; the device may have been busy meanwhile
+  std::uint64_t plans = 0;         ///< taken over because steps were not as forecast
+  std::uint64_t plan_changes = 0;  ///< within a step, for the link as it was found
   double run_ahead_us = 0;         ///< the host held back by FERRY_RUN_AHEAD
   tier_stats device;
   tier_stats pinned;

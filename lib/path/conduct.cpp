@@ -1,4 +1,4 @@
-// conduct: the session follows a plan, and under policy `auto` makes one from what the first steps looked like.
+// conduct: the session follows a plan. What it plans, and which plan for which link, is adapt.cpp's business.
 #include <fmt/format.h>
 
 #include <utility>
@@ -9,12 +9,6 @@
 namespace ferry::path {
 
 namespace {
-
-/// The first step is cold, the second one is measured.
-constexpr std::uint32_t warm_up_steps = 2;
-/// Where addresses are bytes, gaps between blocks cost some of the budget.
-constexpr double fragmentation_margin = 0.05;
-constexpr double planning_ms = 150;
 
 bool reaches_beyond(item_key const& key, recipe const& how) {
   for (auto const& input : how.inputs.keys()) {
@@ -27,15 +21,21 @@ bool reaches_beyond(item_key const& key, recipe const& how) {
 
 void session_core::follow(plan planned) {
   if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
-  conductor_.emplace(std::move(planned));
-  due_fetches_.reserve(conductor_->items());
+  follow(plan_set(std::move(planned)));
   plan_is_ours_ = false;
 }
 
-decision session_core::decide(entry const& e) {
-  if (conductor_) {
+void session_core::follow(plan_set plans) {
+  plans_ = std::move(plans);
+  conductor_ = plans_.at_hand();
+  due_fetches_.reserve(conductor_->items());
+}
+
+decision session_core::decide(entry& e) {
+  if (conductor_ != nullptr) {
     auto const* const planned = conductor_->find(e.key);
     if (planned != nullptr && planned->bytes == e.bytes) {
+      if (e.recipe_us < 0 && planned->rebuild_us) e.recipe_us = *planned->rebuild_us;
       switch (planned->where) {
         case placement::keep:
           return {placement::keep, reason::kept_by_policy};
@@ -65,7 +65,8 @@ void session_core::forget_plan(std::string const& why) {
                     conductor_->followed().profile_name, why));
   }
   log_.info("the step has changed, planning again: {}", why);
-  conductor_.reset();
+  plans_ = {};
+  conductor_ = nullptr;
   due_fetches_.clear();
   next_fetch_ = 0;
   warm_steps_ = 0;
@@ -73,6 +74,7 @@ void session_core::forget_plan(std::string const& why) {
 
 /// The trainer enters a segment: what the plan has before it is issued now.
 void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
+  if (which == pass::forward) change_plan_in_step();
   auto const directives = conductor_->enter(which, key);
   event_handle position;
   for (auto const& one : directives) {
@@ -101,70 +103,96 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
   }
 }
 
-/// Starts the fetches that are due, in the plan's order, as far as bytes are free.
+/// Starts the fetches that are due, in the plan's order, as far as bytes are free. One that would come so late that its
+/// recipe will be sooner is not started: the link is for those behind it.
 void session_core::fetch_planned() {
   auto& tier = store_.device_tier();
   for (; next_fetch_ < due_fetches_.size(); ++next_fetch_) {
     auto& [e, position] = due_fetches_[next_fetch_];
     if (e->state() == item_state::offloading && !e->restored) return;  // first it must have gone out
     if (e->state() != item_state::hosted || e->moving != nullptr || e->device) continue;
+    if (will_be_late(*e)) continue;
     auto region = tier.allocate(e->bytes, e->key.name);
     if (!region) return;
     prefetch(*e, std::move(*region), std::move(position));
   }
+  fetch_unplanned();
 }
 
-/// Under policy `auto`: once the first steps have shown what a step looks like, a plan for the next ones.
-void session_core::plan_if_ready() {
-  if (settings_.policy.kind == policy_kind::plan && totals_.steps == 0 && !conductor_) {
-    follow(read_plan(settings_.policy.file));
-  }
-  if (!policy_.planning() || conductor_ || planning_given_up_ || !recorder_.saw_work()) return;
-  if (++warm_steps_ < warm_up_steps) return;
-  auto const step = recorder_.take("this step");
-  if (!step) {
-    planning_given_up_ = true;
-    log_.info(
-        "no plan: micro-batches are interleaved or a step could not be measured; inputs of segments are ferried, "
-        "everything else is recomputed");
-    return;
-  }
-  plan_options how;
-  how.budget_bytes = store_.device_tier().bytes().limit_bytes();
-  how.host_budget_bytes = store_.pinned_tier().bytes().limit_bytes();
-  how.insured = settings_.insure;
-  how.fragmentation_margin = device_.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
-  how.time_limit_ms = planning_ms;
-  try {
-    auto made = make_plan(*step, measured_hardware(), how);
-    log_.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us, 100 * made.overhead());
-    follow(std::move(made));
-    plan_is_ours_ = true;
-    measured_ = step;
-  } catch (error const& cause) {
-    planning_given_up_ = true;
-    log_.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", cause.what());
-  }
+/// Hosted items that the plan at hand has nothing to say about, because another one sent them out: each is sent for
+/// when it must be to arrive in time, if bytes are free beside what the step allocates.
+void session_core::fetch_unplanned() {
+  if (!off_plan_ || !order_.in_backward()) return;
+  auto& tier = store_.device_tier();
+  std::size_t const reserve = scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
+  order_.visit_next([&](entry& e) {
+    auto const* const planned = conductor_->find(e.key);
+    bool const by_plan = planned != nullptr && planned->where == placement::offload;
+    if (by_plan || e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
+    auto const until_us = conductor_->until_backward_us(e.key.segment);
+    if (!until_us) return true;
+    constexpr double in_good_time = 2;
+    if (*until_us > in_good_time * link_us(copy_direction::host_to_device, coming_bytes() + e.bytes)) return false;
+    if (will_be_late(e)) return true;
+    if (tier.bytes().free_bytes() < e.bytes + reserve) return false;
+    auto region = tier.allocate(e.bytes, e.key.name);
+    if (!region) return false;
+    prefetch(e, std::move(*region));
+    return true;
+  });
 }
 
-hardware session_core::measured_hardware() const {
-  hardware on;
-  on.name = device_.capabilities().name;
-  on.device_bytes = device_.capabilities().device_bytes;
-  on.host_bytes = device_.capabilities().pinned_bytes;
-  auto const speed = [this](copy_direction direction) {
-    return link_speed{engine_.counters(direction).bytes_per_us.load(std::memory_order_relaxed) / 1000, 0};
-  };
-  on.device_to_host = speed(copy_direction::device_to_host);
-  on.host_to_device = speed(copy_direction::host_to_device);
-  return on;
+/// All that the link still has to bring back.
+std::size_t session_core::coming_bytes() const noexcept {
+  std::size_t sum = 0;
+  if (transfers_under_way_ == 0) return sum;
+  for (auto const& t : transfers_) {
+    bool const comes = t->submitted && t->direction == copy_direction::host_to_device && !t->cancel;
+    if (comes) sum += t->bytes - t->arrived_bytes;
+  }
+  return sum;
 }
 
-std::optional<profile> session_core::recorded_profile() {
-  if (in_step_) throw error("recorded_profile: a step is under way; call it after end_step");
-  if (measured_) return measured_;  // of the warm-up, where every recipe ran
-  take_measurements(true);
-  return recorder_.take("recorded");
+/// Behind what is on its way already, the item would come later than its recipe, run when it is needed, would be over.
+bool session_core::will_be_late(entry const& e) {
+  if (!e.has_recipe || e.recipe_us < 0) return false;
+  auto const until_us = conductor_->until_backward_us(e.key.segment);
+  if (!until_us) return false;
+  double const arrival_us = link_us(copy_direction::host_to_device, coming_bytes() + e.bytes);
+  if (arrival_us == unknown_us) return false;
+  double const late_us = arrival_us - *until_us - pace_.busy_us() - settings_.stall_tolerance_us;
+  return late_us > 0 && rebuild_us(e, late_us) < late_us;
+}
+
+/// Items saved already are placed anew, as the plan at hand would have had them, as far as that still can be done.
+void session_core::place_anew() {
+  for (auto& e : store_.live()) {
+    auto const* const planned = conductor_->find(e.key);
+    if (planned == nullptr || planned->where == e.where || e.restored) continue;
+    bool const unsent = e.state() == item_state::offloading && e.moving->issued_bytes == 0;
+    switch (planned->where) {
+      case placement::keep:
+        if (e.state() == item_state::dropped || e.state() == item_state::hosted) break;
+        if (unsent) e.moving->cancel.store(true, std::memory_order_release);
+        if (unsent || e.state() == item_state::resident) e.where = placement::keep;
+        break;
+      case placement::offload:
+        if (e.state() != item_state::resident || e.bytes < settings_.min_bytes) break;
+        e.where = placement::offload;
+        if (!e.host_copy_good) offload(e);
+        break;
+      case placement::recompute:
+        if (!e.has_recipe) break;
+        if (unsent) {
+          drop_unsent(e);
+        } else if (e.state() == item_state::resident) {
+          e.awaiting_offload.unlink();
+          e.where = placement::recompute;
+          let_be(e);
+        }
+        break;
+    }
+  }
 }
 
 }  // namespace ferry::path

@@ -7,7 +7,7 @@ namespace ferry::path {
 conductor::conductor(plan planned) : plan_(std::move(planned)) {
   items_.reserve(plan_.items.size());
   for (auto const& one : plan_.items) {
-    items_.emplace(item_key{0, one.item.segment, label(one.item.name)}, planned_item{one.where, one.bytes});
+    items_.emplace(item_key{0, one.item.segment, label(one.item.name)}, planned_item{one.where, one.bytes, one.rebuild_us});
   }
   std::size_t first = 0;
   for (auto const& op : plan_.operations) {
@@ -15,7 +15,7 @@ conductor::conductor(plan planned) : plan_(std::move(planned)) {
       case plan_operation::kind::forward:
       case plan_operation::kind::backward: {
         auto const which = op.what == plan_operation::kind::forward ? pass::forward : pass::backward;
-        steps_.push_back({which, op.segment, std::exchange(first, directives_.size()), directives_.size()});
+        steps_.push_back({which, op.segment, std::exchange(first, directives_.size()), directives_.size(), op.start_us});
         break;
       }
       case plan_operation::kind::offload:
@@ -32,6 +32,26 @@ conductor::conductor(plan planned) : plan_(std::move(planned)) {
 conductor::planned_item const* conductor::find(item_key const& key) const {
   auto const found = items_.find(item_key{0, key.segment, key.name});
   return found == items_.end() ? nullptr : &found->second;
+}
+
+void conductor::go_on_from(conductor const& other) noexcept {
+  next_ = 0;
+  if (other.next_ == 0) return;
+  auto const& reached = other.steps_[other.next_ - 1];
+  while (next_ < steps_.size() && !(steps_[next_].which == reached.which && steps_[next_].segment == reached.segment)) {
+    ++next_;
+  }
+  if (next_ < steps_.size()) ++next_;
+}
+
+std::optional<double> conductor::until_backward_us(std::uint32_t segment) const {
+  if (next_ == 0) return std::nullopt;
+  for (std::size_t i = next_; i < steps_.size(); ++i) {
+    if (steps_[i].which == pass::backward && steps_[i].segment == segment) {
+      return steps_[i].start_us - steps_[next_ - 1].start_us;
+    }
+  }
+  return std::nullopt;
 }
 
 std::span<conductor::directive const> conductor::enter(pass which, item_key const& key) {

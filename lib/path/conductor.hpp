@@ -29,6 +29,7 @@ class conductor {
   struct planned_item {
     placement where;
     std::size_t bytes;
+    std::optional<double> rebuild_us;
   };
 
   explicit conductor(plan planned);
@@ -41,6 +42,10 @@ class conductor {
   /// The trainer enters a segment: what to do before it. Nothing if the plan has something else next.
   [[nodiscard]] std::span<directive const> enter(pass which, item_key const& key);
   void begin_step() noexcept { next_ = 0; }
+  /// Goes on where another plan for the same step has got to.
+  void go_on_from(conductor const& other) noexcept;
+  /// From the segment at hand until the backward of that one, as planned; nothing if that is over or unknown.
+  [[nodiscard]] std::optional<double> until_backward_us(std::uint32_t segment) const;
 
  private:
   struct step {
@@ -48,6 +53,7 @@ class conductor {
     std::uint32_t segment;
     std::size_t first;  ///< of its directives
     std::size_t end;
+    double start_us;
   };
 
   plan plan_;

@@ -26,7 +26,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
 
 void session_core::prefetch_ahead() {
   prefetch_due_ = false;
-  if (conductor_) {
+  if (conductor_ != nullptr) {
     fetch_planned();
     return;
   }

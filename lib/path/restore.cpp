@@ -12,6 +12,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   require_own(stream);
   entry& e = require(key);
   enter_segment(pass::backward, key, stream);
+  pace_.called();
   progress();
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);

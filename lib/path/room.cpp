@@ -43,7 +43,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     progress();
     if ((region = allocate())) break;
     // What a plan has brought back early is there for a reason: rather wait for what the plan sends out.
-    bool const by_plan = conductor_.has_value() && bytes_are_coming();
+    bool const by_plan = conductor_ != nullptr && bytes_are_coming();
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();

@@ -16,6 +16,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
     throw invalid_argument(fmt::format("save of {}: the block belongs to another session", to_string(key)));
   }
   enter_segment(pass::forward, key, stream);
+  pace_.called();
   entry& e = store_.admit(key);
   std::uint32_t const slot = memory.slot_;
   scratch_bytes_ -= memory.bytes_;
@@ -36,6 +37,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
                                        memory.address == nullptr ? "a null pointer" : "of zero bytes"));
   }
   enter_segment(pass::forward, key, stream);
+  pace_.called();
   entry& e = store_.admit(key);
   return settle_in(e, make_room_adopting(memory), stream, std::move(on_release), std::move(how));
 }

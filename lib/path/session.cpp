@@ -95,8 +95,10 @@ void session_core::begin_step() {
   }
   order_.begin_step();
   pace_.begin_step();
-  recorder_.begin_step(record_ || (policy_.planning() && !conductor_ && !planning_given_up_));
-  if (conductor_) conductor_->begin_step();
+  adapt();
+  recorder_.begin_step(record_ || (policy_.planning() && conductor_ == nullptr && !planning_given_up_));
+  if (conductor_ != nullptr) conductor_->begin_step();
+  off_plan_ = false;
   due_fetches_.clear();
   next_fetch_ = 0;
   scratch_peak_bytes_ = scratch_bytes_;
@@ -171,7 +173,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   pace_.entered(which, key, stream, store_.events());
   if (recorder_.on()) recorder_.entered(which, key);
   bound_run_ahead();
-  if (conductor_) conduct(which, key, stream);
+  if (conductor_ != nullptr) conduct(which, key, stream);
 }
 
 /// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the

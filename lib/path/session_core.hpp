@@ -18,8 +18,10 @@
 #include "path/conductor.hpp"
 #include "path/need_order.hpp"
 #include "path/pace.hpp"
+#include "path/plan_set.hpp"
 #include "path/policy.hpp"
 #include "path/recorder.hpp"
+#include "path/replanner.hpp"
 #include "path/transfer_engine.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
@@ -56,7 +58,9 @@ class session_core {
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
   void set_placement(placement_function choose) { policy_.set_function(std::move(choose)); }
   void follow(plan planned);
-  [[nodiscard]] plan const* followed() const noexcept { return conductor_ ? &conductor_->followed() : nullptr; }
+  [[nodiscard]] plan const* followed() const noexcept {
+    return conductor_ != nullptr ? &conductor_->followed() : nullptr;
+  }
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
@@ -141,13 +145,31 @@ class session_core {
   [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
   [[nodiscard]] double room_us(std::size_t bytes, entry const* left_out) const;
 
-  // conduct.cpp: following a plan, and making one
-  [[nodiscard]] decision decide(entry const& e);
+  // conduct.cpp: following a plan
+  void follow(plan_set plans);
+  [[nodiscard]] decision decide(entry& e);
   void conduct(pass which, item_key const& key, stream_ref stream);
   void fetch_planned();
-  void plan_if_ready();
-  [[nodiscard]] hardware measured_hardware() const;
+  void fetch_unplanned();
+  [[nodiscard]] std::size_t coming_bytes() const noexcept;
+  [[nodiscard]] bool will_be_late(entry const& e);
+  void place_anew();
   void forget_plan(std::string const& why);
+
+  // adapt.cpp: making plans, and others when the step is no longer as forecast
+  void plan_if_ready();
+  void adapt();
+  [[nodiscard]] planning_task planning_for(profile step) const;
+  void start_planning(planning_task task);
+  void take_over(replanner::result made);
+  void judge_new_plans();
+  [[nodiscard]] bool step_has_changed();
+  [[nodiscard]] profile updated_profile() const;
+  [[nodiscard]] static double own_us_of(profile const& step);
+  [[nodiscard]] hardware measured_hardware() const;
+  [[nodiscard]] double link_factor() const;
+  [[nodiscard]] bool link_is(hardware const& expected) const;
+  void change_plan_in_step();
 
   // recompute.cpp
   void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {});
@@ -183,11 +205,29 @@ class session_core {
   need_order order_;
   pace pace_;
   recorder recorder_;
-  std::optional<conductor> conductor_;
+  plan_set plans_;
+  conductor* conductor_ = nullptr;  // of the plans, or null
+  bool off_plan_ = false;           // the step was begun with another of the plans
   std::vector<due_fetch> due_fetches_;  // in the plan's order
   std::size_t next_fetch_ = 0;
   bool record_ = false;
   std::optional<profile> measured_;  // what the plan in force was made from
+  hardware planned_for_;             // the link of the plans in force
+  hardware considered_;              // the link, and the computation, that plans were last made for
+  double considered_us_ = 0;
+  bool seemed_changed_ = false;
+  hardware speed_at_begin_;  // of the step
+  std::array<std::uint64_t, 2> chunks_at_begin_{};
+  /// Plans that were followed before, in case the new ones do worse.
+  struct trial {
+    plan_set before;
+    hardware planned_for;
+    double before_us;
+    std::uint32_t steps_left;
+    double best_us = unknown_us;
+  };
+  std::optional<trial> trial_;
+  replanner replanner_;
   bool plan_is_ours_ = false;        // made by policy auto, so it may be forgotten
   bool planning_given_up_ = false;
   std::uint32_t warm_steps_ = 0;

@@ -21,71 +21,21 @@ namespace {
 /// An insured plan may cost so much more than one that is not.
 constexpr double price_of_insurance = 1.03;
 
-struct solved_step {
-  std::unique_ptr<step_chain> of;
-  std::unique_ptr<chain_solver> solver;
-  chain_solution found;
-};
-
-solved_step solve(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
-                  double time_limit_ms, std::vector<chain_plan> starts, std::shared_ptr<replay_table const> replays) {
-  solved_step solved;
-  solved.of = std::make_unique<step_chain>(make_step_chain(step, on, how, options_inside));
-  solved.solver = std::make_unique<chain_solver>(solved.of->problem, std::move(replays));
-  solve_options options;
-  options.time_limit_ms = time_limit_ms;
-  options.seed = how.seed;
-  options.starts = std::move(starts);
-  solved.found = solved.solver->solve(options);
-  return solved;
-}
-
-/// What one solution leaves to the next, for another link.
-struct head_start {
-  std::shared_ptr<replay_table const> replays;
-  std::vector<chain_plan> whole;
-  std::vector<chain_plan> inside;
-};
-
-/// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
-solved_step solve_both(profile const& step, hardware const& on, plan_options const& how, head_start& from) {
-  auto whole = solve(step, on, how, false, 0.25 * how.time_limit_ms, from.whole, from.replays);
-  from.replays = whole.solver->share_replays();
-  auto starts = from.inside;
-  if (whole.found.feasible) {
-    starts.push_back(whole.found.plan);
-    from.whole = {whole.found.plan};
-  }
-  auto inside = solve(step, on, how, true, 0.75 * how.time_limit_ms, std::move(starts), from.replays);
-  if (inside.found.feasible) from.inside = {inside.found.plan};
-  bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
-  return better ? std::move(inside) : std::move(whole);
-}
-
-/// Of the plans for one link.
-struct head_starts {
-  head_start free;
-  head_start insured;
-};
-
-std::optional<plan> plan_once(profile const& step, hardware const& on, plan_options const& how, head_starts& from) {
+/// The better of both kinds, for one link; nothing if neither fits.
+std::optional<plan> plan_for_one_link(profile const& step, hardware const& on, plan_options const& how,
+                                      head_start& from_free, head_start& from_insured) {
   plan_options free = how;
   free.insured = false;
-  auto best = solve_both(step, on, free, from.free);
+  auto best = solve_step(step, on, free, from_free);
   if (!best.found.feasible) return std::nullopt;
   if (how.insured) {
-    from.insured.replays = from.free.replays;
-    auto insured = solve_both(step, on, how, from.insured);
+    from_insured.replays = from_free.replays;
+    auto insured = solve_step(step, on, how, from_insured);
     bool const affordable = insured.found.feasible && insured.found.seconds <= price_of_insurance * best.found.seconds;
     insured.found.lower_bound_s = best.found.lower_bound_s;
     if (affordable) best = std::move(insured);
   }
-  chain_simulator simulator(best.solver->problem(), best.solver->replays());
-  simulator.run(best.found.plan);
-  plan made = write_plan(step, *best.of, best.found, simulator);
-  made.hardware_name = on.name;
-  made.budget_bytes = how.budget_bytes;
-  return made;
+  return write_plan(step, on, how, best);
 }
 
 void require_plannable(profile const& step, plan_options const& how) {
@@ -137,23 +87,23 @@ std::size_t smallest_budget(profile const& step, hardware const& on, plan_option
 }  // namespace planning
 
 plan make_plan(profile const& step, hardware const& on, plan_options const& how) {
-  planning::require_plannable(step, how);
-  planning::head_starts none;
-  auto made = planning::plan_once(step, on, how, none);
-  if (!made) planning::refuse(step, on, how);
-  return std::move(*made);
+  double const as_it_is = 1;
+  auto made = make_plans(step, on, how, {&as_it_is, 1});
+  if (!made.front()) planning::refuse(step, on, how);
+  return std::move(*made.front());
 }
 
 std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on, plan_options const& how,
                                             std::span<double const> link_factors) {
   planning::require_plannable(step, how);
-  planning::head_starts from;
+  planning::head_start free;
+  planning::head_start insured;
   std::vector<std::optional<plan>> made;
   for (double const factor : link_factors) {
     hardware other = on;
     other.device_to_host.gbps *= factor;
     other.host_to_device.gbps *= factor;
-    made.push_back(planning::plan_once(step, other, how, from));
+    made.push_back(planning::plan_for_one_link(step, other, how, free, insured));
   }
   return made;
 }

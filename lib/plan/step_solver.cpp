@@ -20,15 +20,20 @@ solved_step pose(profile const& step, hardware const& on, plan_options const& ho
 }  // namespace
 
 /// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
-solved_step solve_step(profile const& step, hardware const& on, plan_options const& how,
-                       std::shared_ptr<replay_table const> replays) {
-  auto whole = pose(step, on, how, false, std::move(replays));
-  whole.found = whole.solver->solve({.time_limit_ms = 0.25 * how.time_limit_ms, .seed = how.seed});
-  auto inside = pose(step, on, how, true, whole.solver->share_replays());
-  std::vector<chain_plan> starts;
-  if (whole.found.feasible) starts.push_back(whole.found.plan);
+solved_step solve_step(profile const& step, hardware const& on, plan_options const& how, head_start& from) {
+  auto whole = pose(step, on, how, false, from.replays);
+  whole.found = whole.solver->solve(
+      {.time_limit_ms = 0.25 * how.time_limit_ms, .seed = how.seed, .starts = std::exchange(from.whole, {})});
+  from.replays = whole.solver->share_replays();
+  auto starts = std::exchange(from.inside, {});
+  if (whole.found.feasible) {
+    from.whole.push_back(whole.found.plan);
+    starts.push_back(whole.found.plan);
+  }
+  auto inside = pose(step, on, how, true, from.replays);
   inside.found =
       inside.solver->solve({.time_limit_ms = 0.75 * how.time_limit_ms, .seed = how.seed, .starts = std::move(starts)});
+  if (inside.found.feasible) from.inside.push_back(inside.found.plan);
   bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
   return better ? std::move(inside) : std::move(whole);
 }

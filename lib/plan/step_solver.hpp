@@ -16,10 +16,16 @@ struct solved_step {
   chain_solution found;
 };
 
-/// `how.insured` is an order here: nothing else is tried. Infeasible if no plan fits.
-/// `replays`: of the same step and budget; made if it is null.
+/// What one solution leaves to the next one of the same step and budget, for another link for instance.
+struct head_start {
+  std::shared_ptr<replay_table const> replays;
+  std::vector<chain_plan> whole;   ///< plans of whole segments
+  std::vector<chain_plan> inside;  ///< plans with the options inside them
+};
+
+/// `how.insured` is an order here: nothing else is tried. Infeasible if no plan fits. Leaves `from` to the next.
 [[nodiscard]] solved_step solve_step(profile const& step, hardware const& on, plan_options const& how,
-                                     std::shared_ptr<replay_table const> replays = nullptr);
+                                     head_start& from);
 
 /// Looks for a better plan than those given, from an earlier solve for instance, for a link that will stand still.
 /// `plans`: with the options inside segments, or without.

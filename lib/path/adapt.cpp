@@ -1,0 +1,247 @@
+// adapt: plans are made from what steps look like, and made again when steps are no longer like that.
+//
+// Under policy `auto` the first steps are measured and planned for. From then on every step shows how fast the link and
+// the computation are. Within a step, the set's plan for the link as it seems is gone on with; between steps, if that has
+// moved far enough, a new set is made in the background and taken over at a step's beginning. The old one is kept until
+// the new one has shown that it does no worse.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ferry/error.hpp"
+#include "path/session_core.hpp"
+
+namespace ferry::path {
+
+namespace {
+
+/// The first step is cold, the second one is measured.
+constexpr std::uint32_t warm_up_steps = 2;
+/// Where addresses are bytes, gaps between blocks cost some of the budget.
+constexpr double fragmentation_margin = 0.05;
+constexpr double first_planning_ms = 150;
+constexpr double planning_ms = 60;  // of each plan, in the background
+/// Plans count on so much of the measured link.
+constexpr double share_of_link = 0.9;
+/// The link's speed shows in so many chunks of a step.
+constexpr std::uint64_t telling_chunks = 4;
+
+/// A speed or a time that has changed by so much is worth a new plan: at once, or if it stays so.
+constexpr double clear_change = 1.25;
+constexpr double lasting_change = 1.07;
+/// A plan that takes so much longer than the one before is given up.
+constexpr double worse = 1.02;
+/// A plan is tried if it promises to take no more than that, of what the last step took.
+constexpr double promising = 1.03;
+constexpr std::uint32_t steps_on_trial = 2;
+
+/// How far apart two values are, at least 1.
+double apart(double a, double b) {
+  if (a <= 0 || b <= 0) return 1;
+  return std::max(a, b) / std::min(a, b);
+}
+
+}  // namespace
+
+/// Under policy `auto`: once the first steps have shown what a step looks like, a plan for the next ones.
+void session_core::plan_if_ready() {
+  if (settings_.policy.kind == policy_kind::plan && totals_.steps == 0 && conductor_ == nullptr) {
+    follow(read_plan(settings_.policy.file));
+  }
+  if (!policy_.planning() || conductor_ != nullptr || planning_given_up_ || !recorder_.saw_work()) return;
+  if (++warm_steps_ < warm_up_steps) return;
+  auto const step = recorder_.take("this step");
+  if (!step) {
+    planning_given_up_ = true;
+    log_.info(
+        "no plan: micro-batches are interleaved or a step could not be measured; inputs of segments are ferried, "
+        "everything else is recomputed");
+    return;
+  }
+  try {
+    auto task = planning_for(*step);
+    task.how.time_limit_ms = first_planning_ms;
+    auto made = make_plan(task.step, task.on, task.how);
+    log_.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us, 100 * made.overhead());
+    task.home = made;
+    follow(std::move(made));
+    plan_is_ours_ = true;
+    measured_ = step;
+    planned_for_ = task.on;
+    task.how.time_limit_ms = planning_ms;
+    if (settings_.adapt) start_planning(std::move(task));
+  } catch (error const& cause) {
+    planning_given_up_ = true;
+    log_.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", cause.what());
+  }
+}
+
+planning_task session_core::planning_for(profile step) const {
+  planning_task task;
+  task.step = std::move(step);
+  task.on = measured_hardware();
+  task.how.budget_bytes = store_.device_tier().bytes().limit_bytes();
+  task.how.host_budget_bytes = store_.pinned_tier().bytes().limit_bytes();
+  task.how.insured = settings_.insure;
+  task.how.link_derating = share_of_link;
+  task.how.fragmentation_margin = device_.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
+  task.how.time_limit_ms = planning_ms;
+  return task;
+}
+
+void session_core::start_planning(planning_task task) {
+  considered_ = task.on;
+  considered_us_ = own_us_of(task.step);
+  replanner_.start(std::move(task));
+}
+
+hardware session_core::measured_hardware() const {
+  hardware on;
+  on.name = device_.capabilities().name;
+  on.device_bytes = device_.capabilities().device_bytes;
+  on.host_bytes = device_.capabilities().pinned_bytes;
+  auto const speed = [this](copy_direction direction) {
+    return link_speed{engine_.counters(direction).bytes_per_us.load(std::memory_order_relaxed) / 1000, 0};
+  };
+  on.device_to_host = speed(copy_direction::device_to_host);
+  on.host_to_device = speed(copy_direction::host_to_device);
+  return on;
+}
+
+/// Between two steps.
+void session_core::adapt() {
+  bool const learnt = pace_.learn();
+  if (learnt) judge_new_plans();
+  if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
+  speed_at_begin_ = measured_hardware();
+  for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
+    chunks_at_begin_[static_cast<std::size_t>(direction)] = engine_.counters(direction).chunks;
+  }
+  if (conductor_ == nullptr || !plan_is_ours_ || !settings_.adapt) return;
+  if (learnt && !replanner_.busy() && step_has_changed()) start_planning(planning_for(updated_profile()));
+  if (plans_.choose(link_factor(), share_of_link)) conductor_ = plans_.at_hand();
+}
+
+/// The computation of one pass through a profile's step.
+double session_core::own_us_of(profile const& step) {
+  double sum = 0;
+  for (auto const& segment : step.segments) sum += segment.forward_us + segment.backward_us;
+  return sum;
+}
+
+/// The step that was measured first, with the times that were measured since.
+profile session_core::updated_profile() const {
+  profile step = *measured_;
+  for (std::uint32_t i = 0; i < step.segments.size(); ++i) {
+    auto& segment = step.segments[i];
+    segment.forward_us = pace_.own_us(pass::forward, i).value_or(segment.forward_us);
+    segment.backward_us = pace_.own_us(pass::backward, i).value_or(segment.backward_us);
+    for (auto& item : segment.items) {
+      auto const known = store_.entries().find({0, i, label(item.name)});
+      bool const timed = item.recipe_us && known != store_.entries().end() && known->second.recipe_us >= 0;
+      if (timed) item.recipe_us = known->second.recipe_us;
+    }
+  }
+  return step;
+}
+
+/// The link or the computation is not what the last plans were made for. A small change must stay to be believed.
+bool session_core::step_has_changed() {
+  auto const now = measured_hardware();
+  double const change = std::max({apart(now.device_to_host.gbps, considered_.device_to_host.gbps),
+                                  apart(now.host_to_device.gbps, considered_.host_to_device.gbps),
+                                  apart(own_us_of(updated_profile()), considered_us_)});
+  bool const stays = std::exchange(seemed_changed_, change > lasting_change);
+  if (change <= clear_change && !(stays && seemed_changed_)) return false;
+  seemed_changed_ = false;
+  log_.info("the step has changed by {:.0f}%, planning again", 100 * (change - 1));
+  return true;
+}
+
+/// New plans are followed from this step on, on trial.
+void session_core::take_over(replanner::result made) {
+  if (conductor_ == nullptr || !plan_is_ours_) return;  // the step they were made for is no more
+  if (made.plans.empty()) {
+    log_.info("the plan stays: {}", made.failure);
+    return;
+  }
+  if (made.task.home) {  // the same plan, now with those for other links
+    follow(std::move(made.plans));
+    return;
+  }
+  // Plans count on less than the link has, so they may do better than they promise: the trial will tell.
+  double const before_us = pace_.step_us();
+  double const after_us = made.plans.at_hand()->followed().step_us;
+  if (after_us > promising * before_us) {
+    log_.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
+              1e-3 * before_us);
+    return;
+  }
+  trial_.emplace(trial{std::move(plans_), std::exchange(planned_for_, made.task.on), before_us, steps_on_trial});
+  measured_ = std::move(made.task.step);
+  follow(std::move(made.plans));
+  ++totals_.plans;
+  log_.info("new plan: {:.3f} ms a step, the last one took {:.3f}", 1e-3 * after_us, 1e-3 * before_us);
+}
+
+/// The plans before come back if the new ones do worse, unless the world has changed again meanwhile.
+void session_core::judge_new_plans() {
+  if (!trial_) return;
+  trial_->best_us = std::min(trial_->best_us, pace_.step_us());
+  if (--trial_->steps_left > 0) return;
+  bool const failed = trial_->best_us > worse * trial_->before_us && link_is(considered_);
+  if (failed) {
+    log_.info("the plan before comes back: it took {:.3f} ms, the new one {:.3f}", 1e-3 * trial_->before_us,
+              1e-3 * trial_->best_us);
+    planned_for_ = trial_->planned_for;
+    follow(std::move(trial_->before));
+    ++totals_.plans;
+  }
+  trial_.reset();
+}
+
+bool session_core::link_is(hardware const& expected) const {
+  auto const now = measured_hardware();
+  return std::max(apart(now.device_to_host.gbps, expected.device_to_host.gbps),
+                  apart(now.host_to_device.gbps, expected.host_to_device.gbps)) < lasting_change;
+}
+
+/// How fast the link is against what the plans at hand were made for. Until chunks have come back in this step, that way
+/// is taken to have changed as the other one has.
+double session_core::link_factor() const {
+  auto const now = measured_hardware();
+  auto const chunks = [this](copy_direction direction) {
+    return engine_.counters(direction).chunks - chunks_at_begin_[static_cast<std::size_t>(direction)];
+  };
+  double back = now.host_to_device.gbps;
+  if (chunks(copy_direction::host_to_device) < telling_chunks && speed_at_begin_.device_to_host.gbps > 0) {
+    back *= now.device_to_host.gbps / speed_at_begin_.device_to_host.gbps;
+  }
+  auto const factor = [](double speed, double planned) { return speed > 0 && planned > 0 ? speed / planned : 1.0; };
+  return std::min(factor(now.device_to_host.gbps, planned_for_.device_to_host.gbps),
+                  factor(back, planned_for_.host_to_device.gbps));
+}
+
+/// In forward, when the step's first chunks have shown that the link is another one than it was.
+void session_core::change_plan_in_step() {
+  if (!plan_is_ours_ || !settings_.adapt) return;
+  auto const gone = engine_.counters(copy_direction::device_to_host).chunks -
+                    chunks_at_begin_[static_cast<std::size_t>(copy_direction::device_to_host)];
+  if (gone < telling_chunks || !plans_.choose(link_factor(), share_of_link)) return;
+  auto const* const before = std::exchange(conductor_, plans_.at_hand());
+  conductor_->go_on_from(*before);
+  off_plan_ = true;
+  ++totals_.plan_changes;
+  place_anew();
+}
+
+std::optional<profile> session_core::recorded_profile() {
+  if (in_step_) throw error("recorded_profile: a step is under way; call it after end_step");
+  if (measured_) return measured_;  // of the warm-up, where every recipe ran
+  take_measurements(true);
+  return recorder_.take("recorded");
+}
+
+}  // namespace ferry::path

@@ -1,0 +1,30 @@
+#include "path/plan_set.hpp"
+
+namespace ferry::path {
+
+namespace {
+
+/// So much slower than what is planned with, or faster than what the next plan needs, before it is changed.
+constexpr double hysteresis = 1.05;
+
+}  // namespace
+
+bool plan_set::choose(double factor, double derating) noexcept {
+  if (choices_.size() < 2) return false;
+  auto const needs = [&](std::size_t i) { return choices_[i].factor * derating; };
+  auto const bears = [&](std::size_t i) {
+    return factor >= (i == chosen_ ? needs(i) / hysteresis : needs(i));
+  };
+  std::size_t best = chosen_;
+  bool found = bears(chosen_);
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    // The fastest that the link bears; if it bears none, the slowest.
+    bool const better = bears(i) ? !found || needs(i) > needs(best) : !found && needs(i) < needs(best);
+    if (!better) continue;
+    best = i;
+    found = bears(i);
+  }
+  return std::exchange(chosen_, best) != best;
+}
+
+}  // namespace ferry::path

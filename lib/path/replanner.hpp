@@ -1,0 +1,50 @@
+// The replanner: makes plans in the background, on a worker thread of oneTBB, so that no step waits for it.
+//
+// Threads: the session's; one set of plans is made at a time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ferry/plan.hpp"
+#include "path/plan_set.hpp"
+
+namespace ferry::path {
+
+/// What plans are made for.
+struct planning_task {
+  profile step;
+  hardware on;
+  plan_options how;
+  std::optional<plan> home;  ///< for the link as it is, if that is made already
+};
+
+class replanner {
+ public:
+  replanner();
+  replanner(replanner const&) = delete;
+  replanner& operator=(replanner const&) = delete;
+  ~replanner();
+
+  /// Requires: not busy.
+  void start(planning_task task);
+  [[nodiscard]] bool busy() const noexcept { return work_ != nullptr; }
+
+  struct result {
+    planning_task task;
+    plan_set plans;       ///< empty if there is none
+    std::string failure;  ///< why
+  };
+  /// What was asked for, if it is ready; `wait` until it is.
+  [[nodiscard]] std::optional<result> take(bool wait);
+
+ private:
+  struct work;
+  struct worker;
+  std::unique_ptr<worker> worker_;
+  std::shared_ptr<work> work_;
+};
+
+}  // namespace ferry::path
