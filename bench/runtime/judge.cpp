@@ -15,7 +15,7 @@ config settings_of(judged_chain const& chain, variant const& how) {
   config settings;
   settings.budget = byte_amount::exactly(chain.budget_bytes);
   settings.host_budget = byte_amount::exactly(chain.on.host_bytes);
-  settings.chunk_bytes = std::size_t{16} << 20;  // so large that a copy's latency hardly matters
+  settings.chunk_bytes = std::size_t{4} << 20;  // a copy's latency hardly matters, and little is in flight
   settings.min_bytes = 0;
   for (auto const& [name, value] : how.settings) settings.set(name, value);
   return settings;

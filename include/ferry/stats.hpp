@@ -46,7 +46,7 @@ enum class reason : std::uint8_t {
   dropped_in_flight_full,
   dropped_after_failed_offload,
   kept_after_failed_offload,
-  dropped_sooner_than_sent,  ///< an operation would have waited for its bytes longer than its recipe takes
+  dropped_instead_of_waiting,  ///< an operation would have waited for device bytes longer than its recipe takes
   dropped_for_space,  ///< rebuilt earlier, and its bytes were needed before it was
   evicted_for_space,  ///< its host copy was still good and its device bytes were needed
   restored_resident,

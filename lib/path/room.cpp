@@ -47,7 +47,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
-      switch (drop_instead_of_sending(bytes)) {
+      switch (drop_instead_of_waiting(bytes)) {
         case drop_result::dropped:
           break;
         case drop_result::not_yet:
@@ -118,37 +118,51 @@ void session_core::list_leaving() {
   });
 }
 
-/// Somebody waits for bytes of items that stand in the link's queue. If waiting costs more than to rebuild one of them
-/// later, that one is not sent but dropped, and its bytes are free at once.
-session_core::drop_result session_core::drop_instead_of_sending(std::size_t bytes) {
+/// Somebody waits for bytes of items that are on their way out. If that takes longer than to rebuild an item later, the
+/// item is dropped: one that still stands in the link's queue, or one that was to stay. Its bytes are free at once.
+session_core::drop_result session_core::drop_instead_of_waiting(std::size_t bytes) {
   if (engine_.chunk_us(copy_direction::device_to_host) <= 0) return drop_result::never;
   auto const& tier = store_.device_tier().bytes();
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
-  list_leaving();
+  constexpr double longest_us = 1e12;
   double const busy_us = pace_.busy_us();
-  double const longest_us = 1e12;
-  double const wait_us = std::clamp(room_us(needed, nullptr) - busy_us, 0.0, longest_us);
+  auto const wait_us = [&](std::size_t missing, entry const* left_out) {
+    return missing == 0 ? 0 : std::clamp(room_us(missing, left_out) - busy_us, 0.0, longest_us);
+  };
+  list_leaving();
+  double const now_us = wait_us(needed, nullptr);
   auto result = drop_result::never;
   entry* best = nullptr;
   outlook best_seen;
   double best_gain = settings_.stall_tolerance_us;
-  for (auto const* const t : leaving_) {
-    entry& e = *t->item;
-    bool const unstarted = t->issued_bytes.load(std::memory_order_relaxed) == 0;
-    if (!unstarted || e.leases > 0 || e.restored || !e.has_recipe) continue;
-    std::size_t const freed = e.device.bytes();
-    double const then_us = freed >= needed ? 0 : std::clamp(room_us(needed - freed, &e) - busy_us, 0.0, longest_us);
+  for (auto& e : store_.live()) {
+    if (!could_be_dropped(e)) continue;
     double const cost_us = rebuild_later_us(e, unknown_us);
-    if (cost_us != unknown_us) result = drop_result::not_yet;
-    if (wait_us - then_us - cost_us <= best_gain) continue;
+    if (cost_us == unknown_us) continue;
+    result = drop_result::not_yet;
+    if (now_us - cost_us <= best_gain) continue;
+    std::size_t const freed = std::min(needed, e.device.bytes());
+    double const saved_us = now_us - wait_us(needed - freed, &e);
+    if (saved_us - cost_us <= best_gain) continue;
     best = &e;
-    best_gain = wait_us - then_us - cost_us;
-    best_seen = {wait_us - then_us, cost_us};
+    best_gain = saved_us - cost_us;
+    best_seen = {saved_us, cost_us};
   }
   if (best == nullptr) return result;
-  drop_unsent(*best);
-  count(reason::dropped_sooner_than_sent, *best, best_seen);
+  count(reason::dropped_instead_of_waiting, *best, best_seen);
+  if (best->moving != nullptr) {
+    drop_unsent(*best);
+  } else {
+    store_.drop(*best);
+  }
   return drop_result::dropped;
+}
+
+/// In forward, at no other cost than its recipe.
+bool session_core::could_be_dropped(entry const& e) const {
+  if (e.leases > 0 || e.restored || !e.has_recipe) return false;
+  if (e.state() == item_state::resident) return e.may_drop && e.moving == nullptr;
+  return e.state() == item_state::offloading && e.moving->issued_bytes == 0 && !e.moving->cancel;
 }
 
 /// It is dropped as soon as its transfer has been called off.

@@ -96,7 +96,8 @@ class session_core {
   [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, Allocate allocate);
   bool give_way(bool firmly);
   enum class drop_result : std::uint8_t { dropped, not_yet, never };
-  drop_result drop_instead_of_sending(std::size_t bytes);
+  drop_result drop_instead_of_waiting(std::size_t bytes);
+  [[nodiscard]] bool could_be_dropped(entry const& e) const;
   void drop_unsent(entry& e);
   void list_leaving();
   bool ferry_again();

@@ -27,7 +27,7 @@ constexpr std::array reason_names{
     reason_name{reason::dropped_in_flight_full, "dropped_in_flight_full"},
     reason_name{reason::dropped_after_failed_offload, "dropped_after_failed_offload"},
     reason_name{reason::kept_after_failed_offload, "kept_after_failed_offload"},
-    reason_name{reason::dropped_sooner_than_sent, "dropped_sooner_than_sent"},
+    reason_name{reason::dropped_instead_of_waiting, "dropped_instead_of_waiting"},
     reason_name{reason::dropped_for_space, "dropped_for_space"},
     reason_name{reason::evicted_for_space, "evicted_for_space"},
     reason_name{reason::restored_resident, "restored_resident"},
