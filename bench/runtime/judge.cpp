@@ -17,7 +17,7 @@ config settings_of(judged_chain const& chain, variant const& how) {
   settings.host_budget = byte_amount::exactly(chain.on.host_bytes);
   settings.chunk_bytes = std::size_t{4} << 20;  // a copy's latency hardly matters, and little is in flight
   settings.min_bytes = 0;
-  for (auto const& [name, value] : how.settings) settings.set(name, value);
+  apply(settings, how);
   return settings;
 }
 
@@ -81,9 +81,16 @@ outcome judge(judged_chain const& chain, fault const& what, hindsight& knowing) 
 std::span<variant const> all_variants() {
   static std::vector<variant> const variants{
       {"adaptive", true, {}},
-      {"static", false, {{"FERRY_STALL_TOLERANCE_US", "1e9"}}},
+      {"static", false, {{"FERRY_ADAPT", "off"}, {"FERRY_STALL_TOLERANCE_US", "1e9"}}},
   };
   return variants;
+}
+
+void apply(config& to, variant const& how) {
+  auto const known = describe_settings(to);
+  for (auto const& [name, value] : how.settings) {
+    if (std::ranges::find(known, name, &setting_description::variable) != known.end()) to.set(name, value);
+  }
 }
 
 double median(std::vector<double> values) {

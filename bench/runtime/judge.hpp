@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ferry/config.hpp"
 #include "runtime/chains.hpp"
 #include "runtime/faults.hpp"
 
@@ -23,6 +24,8 @@ struct variant {
 };
 
 [[nodiscard]] std::span<variant const> all_variants();
+/// Settings that this build does not have are left out.
+void apply(config& to, variant const& how);
 
 /// Steps before the fault: `auto` measures two, plans, and follows its plan.
 constexpr std::uint32_t settling_steps = 5;
