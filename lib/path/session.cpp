@@ -54,6 +54,7 @@ session_core::session_core(device& on, config settings)
   if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
     throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
   }
+  require_ascending(settings_.link_schedule);
   measurements_.reserve(256);
   segment_marks_.reserve(settings_.run_ahead + 1);
 }
@@ -87,6 +88,7 @@ void session_core::release_everything() noexcept {
 void session_core::begin_step() {
   if (in_step_) throw error("begin_step: the step before has not ended; call end_step first");
   progress();
+  follow_link_schedule();
   take_measurements(policy_.measuring() || recorder_.on());
   plan_if_ready();
   policy_.learn(store_, totals_.steps, forced_peak_bytes_);

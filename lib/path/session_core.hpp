@@ -29,6 +29,9 @@ using store::device_region;
 using store::entry;
 using store::event_handle;
 
+/// Throws: `invalid_argument` unless the steps ascend from 0.
+void require_ascending(std::vector<link_change> const& schedule);
+
 class session_core {
  public:
   session_core(device& on, config settings);
@@ -82,6 +85,9 @@ class session_core {
   }
   void take_measurements(bool wait);
   void write_stats_file() noexcept;
+
+  // adjust.cpp: what changes between steps
+  void follow_link_schedule();
 
   // room.cpp: device bytes
   [[nodiscard]] device_region make_room(std::size_t bytes, label const& name);
@@ -175,6 +181,7 @@ class session_core {
   bool plan_is_ours_ = false;        // made by policy auto, so it may be forgotten
   bool planning_given_up_ = false;
   std::uint32_t warm_steps_ = 0;
+  std::size_t next_link_change_ = 0;
   deferred_list deferred_;
   std::vector<std::unique_ptr<transfer>> transfers_;
   std::vector<transfer*> idle_transfers_;
