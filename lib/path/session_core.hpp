@@ -29,6 +29,8 @@ using store::device_region;
 using store::entry;
 using store::event_handle;
 
+/// Throws: `invalid_argument` for nothing, `out_of_device_memory` for more than the device has; `name` is the budget's.
+[[nodiscard]] std::size_t budget_bytes(device& on, byte_amount budget, char const* name);
 /// Throws: `invalid_argument` unless the steps ascend from 0.
 void require_ascending(std::vector<link_change> const& schedule);
 
@@ -58,6 +60,7 @@ class session_core {
   void set_placement(placement_function choose) { policy_.set_function(std::move(choose)); }
   void follow(plan planned);
   [[nodiscard]] plan const* followed() const noexcept { return conductor_ ? &conductor_->followed() : nullptr; }
+  void set_budget(byte_amount budget);
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
@@ -87,6 +90,11 @@ class session_core {
   void write_stats_file() noexcept;
 
   // adjust.cpp: what changes between steps
+  void change_budget();
+  [[nodiscard]] std::string holder_of_memory();
+  void wait_for_quiet_memory();
+  void resize_device_memory(std::size_t bytes);
+  void budget_changed(std::size_t before);
   void follow_link_schedule();
 
   // room.cpp: device bytes
@@ -181,6 +189,8 @@ class session_core {
   bool plan_is_ours_ = false;        // made by policy auto, so it may be forgotten
   bool planning_given_up_ = false;
   std::uint32_t warm_steps_ = 0;
+  std::optional<byte_amount> wanted_budget_;  // not in force yet
+  bool budget_wait_told_ = false;
   std::size_t next_link_change_ = 0;
   deferred_list deferred_;
   std::vector<std::unique_ptr<transfer>> transfers_;
