@@ -45,6 +45,14 @@ struct link_value {
   bool automatic = false;
 };
 
+/// GB/s of the link from one step of a session on; steps count from 0.
+struct link_change {
+  std::uint64_t step = 0;
+  double device_to_host = 0;
+  double host_to_device = 0;
+  friend bool operator==(link_change const&, link_change const&) noexcept = default;
+};
+
 struct config {
   std::string device = "auto";
   byte_amount budget = byte_amount::share(0.7);       ///< device bytes for activations
@@ -65,6 +73,8 @@ struct config {
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
   link_value link_gbps{.automatic = true};
+  /// Speeds over the steps, the first from step 0 on, in ascending order; goes before `link_gbps` unless empty.
+  std::vector<link_change> link_schedule;
   link_value link_latency_us{10, 10, false};
   unsigned compute_threads = 0;
   bool check_order = false;

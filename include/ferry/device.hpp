@@ -178,6 +178,11 @@ class device {
   /// The stream-order checker that is listening, or null.
   [[nodiscard]] virtual order_hooks* order() noexcept { return nullptr; }
 
+  /// Changes the bandwidth of one link direction from the next copy on, in 1e9 bytes a second; 0 is unpaced. Its
+  /// latency stays. Any thread may call it at any time. False where the link is what it is. Throws: `invalid_argument`
+  /// for one that is negative or no number.
+  virtual bool set_link_gbps(copy_direction, double /*gbps*/) { return false; }
+
   /// The device's clock, from a beginning of its own.
   [[nodiscard]] virtual std::chrono::nanoseconds now() const noexcept {
     return std::chrono::steady_clock::now().time_since_epoch();

@@ -66,6 +66,10 @@ struct recipe_context {
   void* output = nullptr;               ///< write the item here
   std::size_t bytes = 0;                ///< the item's size
   std::span<void const* const> inputs;  ///< where the items it named are, in that order
+  /// Which of the recipe's rows to rebuild; no other may be touched. `output` and the inputs point to where they begin
+  /// as a whole, whatever the first row is. A recipe of one row has nothing to look at here.
+  std::size_t first_row = 0;
+  std::size_t rows = 1;
 
   template <typename T>
   [[nodiscard]] T* output_as() const noexcept {
@@ -82,6 +86,9 @@ struct recipe_context {
 struct recipe {
   unique_function<void(recipe_context const&)> enqueue;
   item_list inputs;
+  /// The item is so many equal rows, one after the other, and the recipe can rebuild any of them alone, to the same
+  /// bits; 1: only as a whole. Divides the item's bytes.
+  std::size_t rows = 1;
 
   explicit operator bool() const noexcept { return static_cast<bool>(enqueue); }
 };

@@ -134,7 +134,7 @@ using placement_function = std::function<placement(item_info const&)>;
 
 class session {
  public:
-  /// Takes one slab of device memory of the budget's size and one of pinned memory, once.
+  /// Takes one slab of device memory of the budget's size and one of pinned memory.
   /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing.
   session(device& on, config settings);
   session(session&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
@@ -177,6 +177,14 @@ class session {
   void follow(plan planned);
   /// The plan in force: one that was given, or the one that policy `auto` has made; or null.
   [[nodiscard]] plan const* followed() const noexcept;
+
+  /// Changes the device bytes for activations, for real: the slab goes back to the device and another one is taken.
+  /// Between steps at once, in a step at the next `begin_step`; but never while a block or a lease holds memory: then
+  /// at the first `begin_step` that finds none, and the log says what it waits for. Waits for work on the device that
+  /// still uses memory given back. A plan that policy `auto` made is made anew; one that was given is followed as it
+  /// is. Throws: `invalid_argument` and `out_of_device_memory` as the constructor. If the device cannot give the slab,
+  /// `out_of_device_memory` from here or from that `begin_step`, and the session goes on with the slab it has.
+  void set_budget(byte_amount budget);
 
   /// Measures every step, from the next one on, for `recorded_profile`. Costs a pair of events per segment.
   void record_profile(bool on);

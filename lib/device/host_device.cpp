@@ -148,6 +148,10 @@ class host_device_implementation final : public host_device {
   [[nodiscard]] order_hooks* order() noexcept override { return checker_.get(); }
   [[nodiscard]] std::vector<std::string> order_violations() const override;
   void set_link(copy_direction direction, link_speed speed) override { link_of(direction).set_speed(speed); }
+  bool set_link_gbps(copy_direction direction, double gbps) override {
+    link_of(direction).set_gbps(gbps);
+    return true;
+  }
   [[nodiscard]] link_speed link(copy_direction direction) const override { return link_of(direction).speed(); }
 
  private:

@@ -145,6 +145,11 @@ void paced_link::set_speed(link_speed speed) {
   speed_ = valid;
 }
 
+void paced_link::set_gbps(double gbps) {
+  std::lock_guard const lock(speed_mutex_);
+  speed_ = checked_speed({gbps, speed_.latency_us});
+}
+
 link_speed paced_link::speed() const {
   std::lock_guard const lock(speed_mutex_);
   return speed_;

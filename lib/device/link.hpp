@@ -51,6 +51,8 @@ class paced_link {
 
   /// From the next copy on. Throws: `invalid_argument`, as the constructor.
   void set_speed(link_speed speed);
+  /// The same, and the latency stays.
+  void set_gbps(double gbps);
   [[nodiscard]] link_speed speed() const;
 
  private:

@@ -119,14 +119,28 @@ double balanced_link_gbps(unsigned compute_threads) {
   return std::clamp(gflops * (a100_gbps / a100_gflops) * element_ratio * width_ratio, least_gbps, most_gbps);
 }
 
+namespace {
+
+/// GB/s to begin with.
+link_value first_gbps(config const& settings, double automatic) {
+  if (!settings.link_schedule.empty()) {
+    auto const& first = settings.link_schedule.front();
+    return {first.device_to_host, first.host_to_device};
+  }
+  if (settings.link_gbps.automatic) return {automatic, automatic};
+  return settings.link_gbps;
+}
+
+}  // namespace
+
 host_device_options host_options(config const& settings) {
   host_device_options options;
   options.device_bytes = settings.device_bytes;
   options.pinned_bytes = settings.pinned_bytes;
   options.compute_threads = settings.compute_threads;
   options.check_order = settings.check_order;
-  auto gbps = settings.link_gbps;
-  if (gbps.automatic) gbps.device_to_host = gbps.host_to_device = balanced_link_gbps(settings.compute_threads);
+  bool const measure = settings.link_gbps.automatic && settings.link_schedule.empty();
+  auto const gbps = first_gbps(settings, measure ? balanced_link_gbps(settings.compute_threads) : 0);
   options.device_to_host = {gbps.device_to_host, settings.link_latency_us.device_to_host};
   options.host_to_device = {gbps.host_to_device, settings.link_latency_us.host_to_device};
   return options;
@@ -135,8 +149,7 @@ host_device_options host_options(config const& settings) {
 sim_device_options sim_options(config const& settings) {
   constexpr double pcie4_gbps = 25;  // what 16 lanes carry of their 31.5 GB/s
   constexpr double a100_memory_gbps = 2039;
-  auto gbps = settings.link_gbps;
-  if (gbps.automatic) gbps.device_to_host = gbps.host_to_device = pcie4_gbps;
+  auto const gbps = first_gbps(settings, pcie4_gbps);
   sim_device_options options;
   options.device_bytes = settings.device_bytes;
   options.pinned_bytes = settings.pinned_bytes;

@@ -79,6 +79,11 @@ class sim_device_implementation final : public sim_device {
   void set_link(copy_direction direction, link_speed speed) override {
     section(driver_).machine().set_link(direction, speed);
   }
+  bool set_link_gbps(copy_direction direction, double gbps) override {
+    section const held(driver_);
+    held.machine().set_link(direction, {gbps, held.machine().link(direction).latency_us});
+    return true;
+  }
   [[nodiscard]] link_speed link(copy_direction direction) const override {
     return section(driver_).machine().link(direction);
   }

@@ -2,17 +2,17 @@
 //
 //   x -> ln1 -> qkv [-> att] -> heads -> mid = x + heads W -> ln2 -> fc -> act -> next x = mid + act W
 #include "nn/gpt.hpp"
+#include "nn/row_wise.hpp"
 
 namespace ferry::nn {
 
 /// The first block's input: its recipe needs nothing but the tokens.
 activation gpt::embed(route const& way) {
-  return way.on.compute(0, item::x, item_floats(item::x, way.B), {},
-                        [this, tokens = way.tokens, B = way.B](recipe_context const& c) {
-                          auto const w = layout_.outer(parameters_.as<float>());
-                          ops_->embedding_forward(c.stream, c.output_as<float>(), tokens, w.wte, w.wpe, B,
-                                                  shape_.context, shape_.width, shape_.vocabulary);
-                        });
+  extent const size{item_floats(item::x, way.B), static_cast<std::size_t>(way.B) * shape_.context};
+  return way.on.compute(0, item::x, size, {}, [this, tokens = way.tokens](recipe_context const& c) {
+    auto const w = layout_.outer(parameters_.as<float>());
+    embedding_rows(*ops_, c, tokens, w.wte, w.wpe, shape_.context, shape_.width, shape_.vocabulary);
+  });
 }
 
 /// x: (B, T, C); returns the next block's.
@@ -21,13 +21,14 @@ activation gpt::forward_block(route const& way, std::uint32_t layer, activation 
   int const B = way.B;
   int const N = B * shape_.context;  // rows
   int const C = shape_.width;
-  auto const floats = [this, B](item what) { return item_floats(what, B); };
+  auto const whole = [this, B](item what) { return extent{item_floats(what, B)}; };
+  auto const by_rows = [this, B, N](item what) { return extent{item_floats(what, B), static_cast<std::size_t>(N)}; };
 
-  auto ln1 = tape.compute(layer, item::ln1, floats(item::ln1), {&x}, [=, this](recipe_context const& c) {
+  auto ln1 = tape.compute(layer, item::ln1, by_rows(item::ln1), {&x}, [=, this](recipe_context const& c) {
     auto const w = weights(layer);
-    ops_->layernorm_forward(c.stream, c.output_as<float>(), c.input_as<float>(0), w.ln1_weight, w.ln1_bias, N, C);
+    layernorm_rows(*ops_, c, w.ln1_weight, w.ln1_bias, C);
   });
-  auto qkv = tape.compute(layer, item::qkv, floats(item::qkv), {&ln1}, [=, this](recipe_context const& c) {
+  auto qkv = tape.compute(layer, item::qkv, whole(item::qkv), {&ln1}, [=, this](recipe_context const& c) {
     auto const w = weights(layer);
     ops_->gemm(c.stream, "qkv",
                {.m = N,
@@ -41,19 +42,19 @@ activation gpt::forward_block(route const& way, std::uint32_t layer, activation 
   ln1.end();
   activation heads;
   if (shape_.attention == attention_form::whole) {
-    auto att = tape.compute(layer, item::att, floats(item::att), {&qkv}, [=, this](recipe_context const& c) {
+    auto att = tape.compute(layer, item::att, whole(item::att), {&qkv}, [=, this](recipe_context const& c) {
       ops_->attention_probabilities(c.stream, c.output_as<float>(), c.input_as<float>(0), attention(B));
     });
-    heads = tape.compute(layer, item::heads, floats(item::heads), {&att, &qkv}, [=, this](recipe_context const& c) {
+    heads = tape.compute(layer, item::heads, whole(item::heads), {&att, &qkv}, [=, this](recipe_context const& c) {
       ops_->attention_mix(c.stream, c.output_as<float>(), c.input_as<float>(0), c.input_as<float>(1), attention(B));
     });
   } else {
-    heads = tape.compute(layer, item::heads, floats(item::heads), {&qkv}, [=, this](recipe_context const& c) {
+    heads = tape.compute(layer, item::heads, whole(item::heads), {&qkv}, [=, this](recipe_context const& c) {
       ops_->tiled_attention_forward(c.stream, c.output_as<float>(), c.input_as<float>(0), attention(B));
     });
   }
   qkv.end();
-  auto mid = tape.compute(layer, item::mid, floats(item::mid), {&x, &heads}, [=, this](recipe_context const& c) {
+  auto mid = tape.compute(layer, item::mid, whole(item::mid), {&x, &heads}, [=, this](recipe_context const& c) {
     auto const w = weights(layer);
     ops_->gemm(c.stream, "attention projection",
                {.m = N,
@@ -67,11 +68,11 @@ activation gpt::forward_block(route const& way, std::uint32_t layer, activation 
   });
   x.end();
   heads.end();
-  auto ln2 = tape.compute(layer, item::ln2, floats(item::ln2), {&mid}, [=, this](recipe_context const& c) {
+  auto ln2 = tape.compute(layer, item::ln2, by_rows(item::ln2), {&mid}, [=, this](recipe_context const& c) {
     auto const w = weights(layer);
-    ops_->layernorm_forward(c.stream, c.output_as<float>(), c.input_as<float>(0), w.ln2_weight, w.ln2_bias, N, C);
+    layernorm_rows(*ops_, c, w.ln2_weight, w.ln2_bias, C);
   });
-  auto fc = tape.compute(layer, item::fc, floats(item::fc), {&ln2}, [=, this](recipe_context const& c) {
+  auto fc = tape.compute(layer, item::fc, whole(item::fc), {&ln2}, [=, this](recipe_context const& c) {
     auto const w = weights(layer);
     ops_->gemm(c.stream, "fc",
                {.m = N,
@@ -83,14 +84,13 @@ activation gpt::forward_block(route const& way, std::uint32_t layer, activation 
                 .bias = w.fc_bias});
   });
   ln2.end();
-  auto act = tape.compute(layer, item::act, floats(item::act), {&fc}, [=, this](recipe_context const& c) {
-    ops_->gelu_forward(c.stream, c.output_as<float>(), c.input_as<float>(0), N, 4 * C);
-  });
+  auto act = tape.compute(layer, item::act, by_rows(item::act), {&fc},
+                          [=, this](recipe_context const& c) { gelu_rows(*ops_, c, 4 * C); });
   fc.end();
   // The last block's output is used up at the turn, at once.
   bool const last = layer + 1 == static_cast<std::uint32_t>(shape_.layers);
   auto const next = last ? tape.off_the_record() : tape;
-  return next.compute(layer + 1, item::x, floats(item::x), {&mid, &act}, [=, this](recipe_context const& c) {
+  return next.compute(layer + 1, item::x, whole(item::x), {&mid, &act}, [=, this](recipe_context const& c) {
     auto const w = weights(layer);
     ops_->gemm(c.stream, "mlp projection",
                {.m = N,

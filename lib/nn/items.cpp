@@ -48,11 +48,11 @@ double flops_of_pass(gpt_shape const& shape, int batch) {
 recompute_work work_of(recompute_counts const& counts, std::vector<item_description> const& items) {
   recompute_work sum;
   for (auto const& one : items) {
-    sum.flops += static_cast<double>(counts.runs(one.what)) * one.flops;
-    sum.bytes += static_cast<double>(counts.runs(one.what)) * one.bytes;
+    sum.flops += counts.runs(one.what) * one.flops;
+    sum.bytes += counts.runs(one.what) * one.bytes;
   }
   double const embedding_bytes = 3.0 * sizeof(float) * static_cast<double>(items.front().floats);
-  sum.bytes += static_cast<double>(counts.embeddings()) * embedding_bytes;
+  sum.bytes += counts.embeddings() * embedding_bytes;
   return sum;
 }
 

@@ -44,19 +44,19 @@ struct item_description {
 /// FLOPs of one forward and backward pass without any rebuilding.
 [[nodiscard]] double flops_of_pass(gpt_shape const& shape, int batch);
 
-/// How often recipes ran.
+/// How often recipes ran; one that made some of an item's rows counts as that part of a run.
 class recompute_counts {
  public:
   /// Where the runs of one item's recipe are counted; the first block's input is counted apart.
-  [[nodiscard]] std::uint64_t* counter(item what, std::uint32_t segment) noexcept {
+  [[nodiscard]] double* counter(item what, std::uint32_t segment) noexcept {
     return what == item::x && segment == 0 ? &embeddings_ : &runs_[static_cast<std::size_t>(what)];
   }
-  [[nodiscard]] std::uint64_t runs(item what) const noexcept { return runs_[static_cast<std::size_t>(what)]; }
-  [[nodiscard]] std::uint64_t embeddings() const noexcept { return embeddings_; }
+  [[nodiscard]] double runs(item what) const noexcept { return runs_[static_cast<std::size_t>(what)]; }
+  [[nodiscard]] double embeddings() const noexcept { return embeddings_; }
 
  private:
-  std::array<std::uint64_t, item_count> runs_{};
-  std::uint64_t embeddings_ = 0;
+  std::array<double, item_count> runs_{};
+  double embeddings_ = 0;
 };
 
 struct recompute_work {

@@ -33,6 +33,13 @@ struct gemm_call {
   float const* residual = nullptr;
 };
 
+/// Some of a tensor's rows.
+struct row_range {
+  int first = 0, count = 0;
+  /// Of the first, in rows of `columns`.
+  [[nodiscard]] long offset(int columns) const noexcept { return static_cast<long>(first) * columns; }
+};
+
 struct attention_shape {
   int B = 0, T = 0, C = 0, heads = 0;
   [[nodiscard]] int rows() const noexcept { return B * T; }
@@ -67,9 +74,9 @@ class ops {
   /// dbias (columns): the sum over rows of dout (rows, columns)
   virtual void bias_backward(stream_ref stream, float* dbias, float const* dout, float* workspace, int rows,
                              int columns, bool accumulate) = 0;
-  /// x (B, T, C) = wte (V, C) at tokens (B, T) + wpe (T, C)
+  /// x (B, T, C) = wte (V, C) at tokens (B, T) + wpe (T, C), of all rows only these
   virtual void embedding_forward(stream_ref stream, float* x, std::int32_t const* tokens, float const* wte,
-                                 float const* wpe, int B, int T, int C, int V) = 0;
+                                 float const* wpe, row_range rows, int T, int C, int V) = 0;
   /// dwte (V, C) +=; dwpe (T, C) += if `accumulate`
   virtual void embedding_backward(stream_ref stream, float* dwte, float* dwpe, float const* dx,
                                   std::int32_t const* tokens, int B, int T, int C, int V, bool accumulate) = 0;

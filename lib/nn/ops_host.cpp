@@ -90,12 +90,12 @@ class host_ops final : public ops {
   }
 
   void embedding_forward(stream_ref stream, float* x, std::int32_t const* tokens, float const* wte, float const* wpe,
-                         int B, int T, int C, int V) override {
-    int const rows = B * T;
+                         row_range rows, int T, int C, int V) override {
     launch(stream, "embedding",
-           {out(x, static_cast<long>(rows) * C), reads(tokens, rows * sizeof *tokens),
-            in(wte, static_cast<long>(V) * C), in(wpe, static_cast<long>(T) * C)},
-           rows, C, kernels_.embedding_forward, x, tokens, wte, wpe, T, C);
+           {out(x + rows.offset(C), static_cast<long>(rows.count) * C),
+            reads(tokens + rows.first, rows.count * sizeof *tokens), in(wte, static_cast<long>(V) * C),
+            in(wpe, static_cast<long>(T) * C)},
+           rows.count, C, kernels_.embedding_forward, x, tokens, wte, wpe, rows.first, T, C);
   }
 
   void embedding_backward(stream_ref stream, float* dwte, float* dwpe, float const* dx, std::int32_t const* tokens,

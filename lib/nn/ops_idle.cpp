@@ -14,7 +14,7 @@ class idle_ops final : public ops {
   void gelu_forward(stream_ref, float*, float const*, int, int) override {}
   void gelu_backward(stream_ref, float*, float*, float const*, float*, int, int, bool) override {}
   void bias_backward(stream_ref, float*, float const*, float*, int, int, bool) override {}
-  void embedding_forward(stream_ref, float*, std::int32_t const*, float const*, float const*, int, int, int,
+  void embedding_forward(stream_ref, float*, std::int32_t const*, float const*, float const*, row_range, int, int,
                          int) override {}
   void embedding_backward(stream_ref, float*, float*, float const*, std::int32_t const*, int, int, int, int,
                           bool) override {}

@@ -35,6 +35,12 @@ class activation {
   lease lease_;
 };
 
+/// A tensor's floats, and its rows if they can be made one by one.
+struct extent {
+  std::size_t floats = 0;
+  std::size_t rows = 1;
+};
+
 class tape {
  public:
   enum class mode : std::uint8_t { recording, off_the_record };
@@ -42,13 +48,14 @@ class tape {
   tape(session& on, stream_ref stream, std::uint32_t micro_batch, mode how, recompute_counts& counts)
       : session_(on), stream_(stream), micro_batch_(micro_batch), mode_(how), counts_(counts) {}
 
-  /// `operation(recipe_context const&)` enqueues the kernels that write the item from `inputs`, in that order. It may
-  /// run again at any time until the item is released.
+  /// `operation(recipe_context const&)` enqueues the kernels that write the item from `inputs`, in that order: all of
+  /// it, or if `size` has rows, those that the context asks for. It may run again at any time until the item is
+  /// released.
   template <typename Operation>
-  activation compute(std::uint32_t segment, item what, std::size_t floats,
-                     std::initializer_list<activation const*> inputs, Operation operation) const {
+  activation compute(std::uint32_t segment, item what, extent size, std::initializer_list<activation const*> inputs,
+                     Operation operation) const {
     item_key const key{micro_batch_, segment, name_of(what)};
-    block memory = session_.allocate(floats * sizeof(float), stream_, key.name);
+    block memory = session_.allocate(size.floats * sizeof(float), stream_, key.name);
     std::array<void const*, item_list::max_items> addresses{};
     std::array<item_key, item_list::max_items> keys;
     std::size_t count = 0;
@@ -56,13 +63,14 @@ class tape {
       addresses[count] = input->data();
       keys[count++] = input->key();
     }
-    operation(recipe_context{stream_, memory.data(), memory.bytes(), {addresses.data(), count}});
+    operation(recipe_context{stream_, memory.data(), memory.bytes(), {addresses.data(), count}, 0, size.rows});
     if (mode_ == mode::off_the_record) return activation(std::move(memory));
-    auto again = [operation, counter = counts_.counter(what, segment)](recipe_context const& context) {
-      ++*counter;
+    auto again = [operation, rows = size.rows,
+                  counter = counts_.counter(what, segment)](recipe_context const& context) {
+      *counter += static_cast<double>(context.rows) / static_cast<double>(rows);
       operation(context);
     };
-    recipe how{std::move(again), item_list(std::span<item_key const>(keys.data(), count))};
+    recipe how{std::move(again), item_list(std::span<item_key const>(keys.data(), count)), size.rows};
     return {key, session_.save(key, std::move(memory), stream_, std::move(how))};
   }
 

@@ -71,7 +71,7 @@ void session_core::plan_if_ready() {
     measured_ = step;
     planned_for_ = task.on;
     task.how.time_limit_ms = planning_ms;
-    if (settings_.adapt) start_planning(std::move(task));
+    if (settings_.adapt && !replanner_.busy()) start_planning(std::move(task));
   } catch (error const& cause) {
     planning_given_up_ = true;
     log_.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", cause.what());
@@ -88,6 +88,7 @@ planning_task session_core::planning_for(profile step) const {
   task.how.link_derating = share_of_link;
   task.how.fragmentation_margin = device_.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
   task.how.time_limit_ms = planning_ms;
+  task.generation = generation_;
   return task;
 }
 
@@ -110,7 +111,7 @@ hardware session_core::measured_hardware() const {
   return on;
 }
 
-/// Between two steps.
+/// Between two steps: what the last one showed, and whether other plans would do better.
 void session_core::adapt() {
   bool const learnt = pace_.learn();
   if (learnt) judge_new_plans();
@@ -119,8 +120,14 @@ void session_core::adapt() {
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
     chunks_at_begin_[static_cast<std::size_t>(direction)] = engine_.counters(direction).chunks;
   }
+  if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
+  bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
+  if (changed || std::exchange(replan_asked_, false)) start_planning(planning_for(updated_profile()));
+}
+
+/// Before a step: the plan for the link as it was last.
+void session_core::choose_plan() {
   if (conductor_ == nullptr || !plan_is_ours_ || !settings_.adapt) return;
-  if (learnt && !replanner_.busy() && step_has_changed()) start_planning(planning_for(updated_profile()));
   if (plans_.choose(link_factor(), share_of_link)) conductor_ = plans_.at_hand();
 }
 
@@ -162,12 +169,20 @@ bool session_core::step_has_changed() {
 
 /// New plans are followed from this step on, on trial.
 void session_core::take_over(replanner::result made) {
-  if (conductor_ == nullptr || !plan_is_ours_) return;  // the step they were made for is no more
+  if (!plan_is_ours_ || made.task.generation != generation_) return;  // the step they were made for is no more
+  if (made.task.how.budget_bytes != store_.device_tier().bytes().limit_bytes()) {
+    replan_asked_ = true;
+    return;
+  }
   if (made.plans.empty()) {
     log_.info("the plan stays: {}", made.failure);
     return;
   }
-  if (made.task.home) {  // the same plan, now with those for other links
+  bool const same_plan = made.task.home && conductor_ != nullptr;  // now with those for other links
+  bool const another_budget =
+      conductor_ == nullptr || conductor_->followed().budget_bytes != made.task.how.budget_bytes;
+  if (same_plan || another_budget) {
+    planned_for_ = made.task.on;
     follow(std::move(made.plans));
     return;
   }

@@ -65,11 +65,18 @@ void session_core::forget_plan(std::string const& why) {
                     conductor_->followed().profile_name, why));
   }
   log_.info("the step has changed, planning again: {}", why);
+  stop_following();
+  measured_.reset();
+  ++generation_;
+  warm_steps_ = 0;
+}
+
+void session_core::stop_following() {
   plans_ = {};
   conductor_ = nullptr;
+  trial_.reset();
   due_fetches_.clear();
   next_fetch_ = 0;
-  warm_steps_ = 0;
 }
 
 /// The trainer enters a segment: what the plan has before it is issued now.

@@ -55,7 +55,10 @@ void policy::learn(store::tiered_store const& store, std::uint64_t step, std::si
   }
   // The first step drops everything that can be rebuilt: so it measures each recipe, and shows which bytes
   // the step needs whatever is kept. What is left of the budget goes to the dearest items.
-  if (measuring()) choose_dearest(store, step, store.device_tier().bytes().limit_bytes() - forced_peak_bytes);
+  if (measuring()) {
+    std::size_t const limit = store.device_tier().bytes().limit_bytes();  // it may have shrunk since
+    choose_dearest(store, step, limit - std::min(limit, forced_peak_bytes));
+  }
   segments_seen_ = 0;
 }
 

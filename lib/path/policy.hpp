@@ -42,6 +42,11 @@ class policy {
   [[nodiscard]] bool measuring() const noexcept {
     return choice_.kind == policy_kind::selective && !function_ && !dearest_known_;
   }
+  /// Whoever filled the old one chooses again, by what was measured.
+  void budget_changed() noexcept {
+    dearest_.clear();
+    dearest_known_ = false;
+  }
   /// Learns from the step before what `sqrt` and `selective` need to know.
   void learn(store::tiered_store const& store, std::uint64_t step, std::size_t forced_peak_bytes);
 

@@ -18,7 +18,8 @@ struct planning_task {
   profile step;
   hardware on;
   plan_options how;
-  std::optional<plan> home;  ///< for the link as it is, if that is made already
+  std::optional<plan> home;      ///< for the link as it is, if that is made already
+  std::uint32_t generation = 0;  ///< of steps that look alike
 };
 
 class replanner {

@@ -8,6 +8,18 @@
 
 namespace ferry::path {
 
+namespace {
+
+void require_rows(item_key const& key, std::size_t bytes, recipe const& how) {
+  if (!how || (how.rows > 0 && bytes % how.rows == 0)) return;
+  throw invalid_argument(
+      fmt::format("save of {}: its {} bytes are not {} equal rows; give the recipe a number of rows "
+                  "that divides them, or 1",
+                  to_string(key), bytes, how.rows));
+}
+
+}  // namespace
+
 lease session_core::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
   require_step("save");
   require_own(stream);
@@ -15,6 +27,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   if (memory.core_ != this) {
     throw invalid_argument(fmt::format("save of {}: the block belongs to another session", to_string(key)));
   }
+  require_rows(key, memory.bytes(), how);
   enter_segment(pass::forward, key, stream);
   pace_.called();
   entry& e = store_.admit(key);
@@ -36,6 +49,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
     throw invalid_argument(fmt::format("save of {}: the memory to adopt is {}", to_string(key),
                                        memory.address == nullptr ? "a null pointer" : "of zero bytes"));
   }
+  require_rows(key, memory.bytes, how);
   enter_segment(pass::forward, key, stream);
   pace_.called();
   entry& e = store_.admit(key);

@@ -23,15 +23,9 @@ constexpr std::uint64_t steps_remembered = 8;
 store::store_limits limits_of(device& on, config const& settings) {
   auto const& has = on.capabilities();
   store::store_limits limits;
-  limits.device_bytes = settings.budget.of(has.device_bytes);
+  limits.device_bytes = budget_bytes(on, settings.budget, "FERRY_BUDGET");
   limits.pinned_bytes = settings.host_budget.of(has.pinned_bytes);
   limits.in_flight_bytes = settings.max_in_flight.of(limits.device_bytes);
-  if (limits.device_bytes == 0) throw invalid_argument("a session needs a budget: set FERRY_BUDGET above zero");
-  if (limits.device_bytes > has.device_bytes) {
-    throw out_of_device_memory(fmt::format("FERRY_BUDGET asks for {}, but the device has {}; lower it",
-                                           format_bytes(limits.device_bytes), format_bytes(has.device_bytes)),
-                               limits.device_bytes, has.device_bytes);
-  }
   if (limits.pinned_bytes > has.pinned_bytes) {
     throw out_of_pinned_memory(fmt::format("FERRY_HOST_BUDGET asks for {}, but the device can pin {}; lower it",
                                            format_bytes(limits.pinned_bytes), format_bytes(has.pinned_bytes)),
@@ -55,6 +49,7 @@ session_core::session_core(device& on, config settings)
   if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
     throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
   }
+  require_ascending(settings_.link_schedule);
   measurements_.reserve(256);
 }
 
@@ -87,6 +82,8 @@ void session_core::release_everything() noexcept {
 void session_core::begin_step() {
   if (in_step_) throw error("begin_step: the step before has not ended; call end_step first");
   progress();
+  change_budget();
+  follow_link_schedule();
   take_measurements(policy_.measuring() || recorder_.on());
   plan_if_ready();
   policy_.learn(store_, totals_.steps, forced_peak_bytes_);
@@ -96,6 +93,7 @@ void session_core::begin_step() {
   order_.begin_step();
   pace_.begin_step();
   adapt();
+  choose_plan();
   recorder_.begin_step(record_ || (policy_.planning() && conductor_ == nullptr && !planning_given_up_));
   if (conductor_ != nullptr) conductor_->begin_step();
   off_plan_ = false;
@@ -370,6 +368,7 @@ std::optional<item_state> session::state(item_key const& key) const { return cor
 void session::set_placement(placement_function choose) { core_->set_placement(std::move(choose)); }
 void session::follow(plan planned) { core_->follow(std::move(planned)); }
 plan const* session::followed() const noexcept { return core_->followed(); }
+void session::set_budget(byte_amount budget) { core_->set_budget(budget); }
 void session::record_profile(bool on) { core_->record_profile(on); }
 std::optional<profile> session::recorded_profile() { return core_->recorded_profile(); }
 session_stats session::stats() const { return core_->stats(); }

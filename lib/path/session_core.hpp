@@ -33,6 +33,11 @@ using store::device_region;
 using store::entry;
 using store::event_handle;
 
+/// Throws: `invalid_argument` for nothing, `out_of_device_memory` for more than the device has; `name` is the budget's.
+[[nodiscard]] std::size_t budget_bytes(device& on, byte_amount budget, char const* name);
+/// Throws: `invalid_argument` unless the steps ascend from 0.
+void require_ascending(std::vector<link_change> const& schedule);
+
 class session_core {
  public:
   session_core(device& on, config settings);
@@ -61,6 +66,7 @@ class session_core {
   [[nodiscard]] plan const* followed() const noexcept {
     return conductor_ != nullptr ? &conductor_->followed() : nullptr;
   }
+  void set_budget(byte_amount budget);
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
@@ -88,6 +94,14 @@ class session_core {
   }
   void take_measurements(bool wait);
   void write_stats_file() noexcept;
+
+  // adjust.cpp: what changes between steps
+  void change_budget();
+  [[nodiscard]] std::string holder_of_memory();
+  void wait_for_quiet_memory();
+  void resize_device_memory(std::size_t bytes);
+  void budget_changed(std::size_t before);
+  void follow_link_schedule();
 
   // room.cpp: device bytes
   [[nodiscard]] device_region make_room(std::size_t bytes, label const& name);
@@ -156,10 +170,12 @@ class session_core {
   [[nodiscard]] bool will_be_late(entry const& e);
   void place_anew();
   void forget_plan(std::string const& why);
+  void stop_following();
 
   // adapt.cpp: making plans, and others when the step is no longer as forecast
   void plan_if_ready();
   void adapt();
+  void choose_plan();
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
   void take_over(replanner::result made);
@@ -217,6 +233,8 @@ class session_core {
   hardware considered_;              // the link, and the computation, that plans were last made for
   double considered_us_ = 0;
   bool seemed_changed_ = false;
+  bool replan_asked_ = false;
+  std::uint32_t generation_ = 0;  // of steps that look alike
   hardware speed_at_begin_;  // of the step
   std::array<std::uint64_t, 2> chunks_at_begin_{};
   /// Plans that were followed before, in case the new ones do worse.
@@ -232,6 +250,9 @@ class session_core {
   bool plan_is_ours_ = false;        // made by policy auto, so it may be forgotten
   bool planning_given_up_ = false;
   std::uint32_t warm_steps_ = 0;
+  std::optional<byte_amount> wanted_budget_;  // not in force yet
+  bool budget_wait_told_ = false;
+  std::size_t next_link_change_ = 0;
   deferred_list deferred_;
   std::vector<std::unique_ptr<transfer>> transfers_;
   std::vector<transfer*> idle_transfers_;

@@ -113,6 +113,16 @@ void device_pool::forget_finished() {
   prune_at_ = std::max<std::size_t>(64, 2 * fences_.size());
 }
 
+bool device_pool::uses_are_over() {
+  forget_finished();
+  return fences_.empty();
+}
+
+void device_pool::resize(std::size_t bytes) {
+  return_addresses(true);
+  slab_.resize(bytes);
+}
+
 void device_pool::wait_for_uses() noexcept {
   for (auto const& f : fences_) {
     try {

@@ -49,6 +49,10 @@ class device_pool {
   void order_after_uses(device_region const& region, stream_ref stream);
   /// Appends the marks of what may still touch the region's bytes.
   void pending_uses(device_region const& region, std::vector<event_handle>& marks);
+  /// True if nothing touches freed bytes any more.
+  [[nodiscard]] bool uses_are_over();
+  /// As `slab::resize`. Requires: the uses are over, nothing is handed out and nothing adopted.
+  void resize(std::size_t bytes);
   /// Waits until nothing touches freed bytes any more. For shutdown.
   void wait_for_uses() noexcept;
 

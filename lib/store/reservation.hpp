@@ -49,6 +49,8 @@ class budget {
   }
 
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+  /// Requires: no more than that is used.
+  void set_limit(std::size_t bytes) noexcept { limit_bytes_ = bytes; }
   [[nodiscard]] std::size_t used_bytes() const noexcept { return used_bytes_; }
   [[nodiscard]] std::size_t free_bytes() const noexcept { return limit_bytes_ - used_bytes_; }
   [[nodiscard]] std::size_t peak_bytes() const noexcept { return peak_bytes_; }

@@ -1,13 +1,40 @@
 #include "store/slab.hpp"
 
+#include <utility>
+
+#include "ferry/error.hpp"
+
 namespace ferry::store {
 
 slab::slab(device& owner, memory_space space, std::size_t bytes)
-    : device_(owner), budget_(owner, bytes), arena_(bytes * owner.capabilities().addresses_per_byte) {
-  if (bytes == 0) return;
-  memory_ = memory(owner, space, bytes);
+    : device_(owner), space_(space), budget_(owner, 0), arena_(0) {
+  take(bytes);
+}
+
+void slab::take(std::size_t bytes) {
+  arena places(bytes * device_.capabilities().addresses_per_byte);
+  memory_ = bytes > 0 ? memory(device_, space_, bytes) : memory();
+  arena_ = std::move(places);
+  budget_.set_limit(bytes);
   // What has not been handed out is not to be touched: the checker learns that from the start.
-  if (auto* order = device_.order()) order->freed(memory_.data(), bytes);
+  if (auto* order = device_.order(); order != nullptr && bytes > 0) order->freed(memory_.data(), bytes);
+}
+
+void slab::resize(std::size_t bytes) {
+  if (budget_.used_bytes() > 0) throw internal_error("a slab is resized while bytes of it are in use");
+  std::size_t const before = budget_.limit_bytes();
+  // Given back first: the device need not have room for both, and what is left free stays in one piece.
+  memory_ = {};
+  try {
+    take(bytes);
+  } catch (out_of_memory const&) {
+    try {
+      take(before);
+    } catch (out_of_memory const&) {
+      take(0);
+    }
+    throw;
+  }
 }
 
 std::optional<slab_piece> slab::allocate(std::size_t bytes, label const& name) {

@@ -1,4 +1,4 @@
-// One tier's memory, taken once: a slab, the offset allocator over it and the byte budget that limits it.
+// One tier's memory, taken as a whole: a slab, the offset allocator over it and the byte budget that limits it.
 // As it is, it is the pinned tier; the device tier (device_pool) adds reuse in stream order. Where the device has more
 // addresses than bytes the allocator has all of them, and the budget alone is the limit.
 // Threads: the session's only.
@@ -33,13 +33,21 @@ class slab {
   /// Requires: nothing touches the bytes any more, or whoever is handed them next is ordered after it.
   void free(slab_piece&& piece) noexcept;
 
+  /// Gives the memory back to the device and takes this many bytes instead. Throws: as `device::allocate`; the slab is
+  /// then as it was, or empty if others have taken what it had.
+  /// Requires: nothing is handed out, and nothing touches what was.
+  void resize(std::size_t bytes);
+
   [[nodiscard]] budget& bytes() noexcept { return budget_; }
   [[nodiscard]] budget const& bytes() const noexcept { return budget_; }
   [[nodiscard]] std::size_t largest_free_bytes() const noexcept { return arena_.largest_free_bytes(); }
   [[nodiscard]] tier_stats stats() const;
 
  private:
+  void take(std::size_t bytes);
+
   device& device_;
+  memory_space space_;
   budget budget_;
   memory memory_;
   arena arena_;

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "support/parse.hpp"
 
@@ -82,13 +84,31 @@ constexpr double most_gbps = 10'000;
 constexpr double most_latency_us = 1'000'000;
 constexpr double most_tolerance_us = 1e9;
 
-link_value link_gbps(std::string_view text) {
-  if (support::trimmed(text) == "auto") return {.automatic = true};
-  link_value const value = support::read_link_pair(text, 0, most_gbps);
-  for (double const gbps : {value.device_to_host, value.host_to_device}) {
+void require_gbps(std::initializer_list<double> values) {
+  for (double const gbps : values) {
     if (gbps > 0 && gbps < least_gbps) throw bad_value("out of range");
   }
-  return value;
+}
+
+/// One setting of two members: a schedule, or a speed for all steps.
+void set_link_gbps(config& settings, std::string_view text) {
+  link_value value{.automatic = true};
+  std::vector<link_change> schedule;
+  if (text.find('@') != std::string_view::npos) {
+    schedule = support::read_link_schedule(text, 0, most_gbps);
+    for (auto const& change : schedule) require_gbps({change.device_to_host, change.host_to_device});
+    value = {schedule.front().device_to_host, schedule.front().host_to_device};
+  } else if (support::trimmed(text) != "auto") {
+    value = support::read_link_pair(text, 0, most_gbps);
+    require_gbps({value.device_to_host, value.host_to_device});
+  }
+  settings.link_gbps = value;
+  settings.link_schedule = std::move(schedule);
+}
+
+std::string link_gbps_text(config const& settings) {
+  if (settings.link_schedule.empty()) return support::write_link(settings.link_gbps);
+  return support::write_link_schedule(settings.link_schedule);
 }
 
 link_value link_latency_us(std::string_view text) { return support::read_link_pair(text, 0, most_latency_us); }
@@ -126,8 +146,9 @@ constexpr std::array settings_table{
     row<&config::host_budget, read_amount, write_amount>(
         "FERRY_HOST_BUDGET", "pinned bytes for offloaded items, or a share of the device's pinned memory",
         amount_words),
-    row<&config::policy, read_policy, write_policy>("FERRY_POLICY", "what becomes of an item between its uses",
-                                                    "auto, keep, recompute, offload, selective, every=N, sqrt or plan=FILE"),
+    row<&config::policy, read_policy, write_policy>(
+        "FERRY_POLICY", "what becomes of an item between its uses",
+        "auto, keep, recompute, offload, selective, every=N, sqrt or plan=FILE"),
     row<&config::min_bytes, bytes_within<0, no_limit>, write_bytes>("FERRY_MIN_BYTES", "smaller items are kept",
                                                                     bytes_words),
     row<&config::max_in_flight, read_amount, write_amount>(
@@ -154,10 +175,13 @@ constexpr std::array settings_table{
         "FERRY_DEVICE_BYTES", "host and sim device: its device memory", bytes_words),
     row<&config::pinned_bytes, bytes_within<1, no_limit>, write_bytes>(
         "FERRY_PINNED_BYTES", "host and sim device: its pinned memory", bytes_words),
-    row<&config::link_gbps, link_gbps, write_link>("FERRY_LINK_GBPS",
-                                                   "host and sim device: GB/s of its link; auto balances it with this "
-                                                   "machine's compute, on sim it is PCIe 4's 25; 0 is unpaced",
-                                                   "auto, 0, 0.001 to 10000, or two of these numbers as d2h,h2d"),
+    setting{
+        "FERRY_LINK_GBPS",
+        "host and sim device: GB/s of its link; auto balances it with this machine's compute, on sim it is PCIe 4's "
+        "25; 0 is unpaced; 5@0,1.5@20 changes it at those steps of a session",
+        "auto, 0, 0.001 to 10000, two of these numbers as d2h,h2d, or for every speed the step it begins at, from 0: "
+        "VALUE@STEP or D2H/H2D@STEP, separated by commas",
+        set_link_gbps, link_gbps_text},
     row<&config::link_latency_us, link_latency_us, write_link>("FERRY_LINK_LATENCY_US",
                                                                "host and sim device: latency of its link per transfer",
                                                                "microseconds, 0 to 1000000, or two numbers as d2h,h2d"),

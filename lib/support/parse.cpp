@@ -231,6 +231,49 @@ std::string write_link(link_value value) {
   return value.device_to_host == value.host_to_device ? out : out + "," + write_number(value.host_to_device);
 }
 
+namespace {
+
+link_change read_link_change(std::string_view entry, double least, double most) {
+  constexpr unsigned most_steps = 1'000'000'000;
+  std::size_t const at = entry.find('@');
+  if (at == std::string_view::npos) throw bad_value("some speeds have a step and others have none");
+  std::string_view const speed = entry.substr(0, at);
+  std::size_t const slash = speed.find('/');
+  link_change change;
+  change.device_to_host = read_number(speed.substr(0, slash), least, most);
+  change.host_to_device =
+      slash == std::string_view::npos ? change.device_to_host : read_number(speed.substr(slash + 1), least, most);
+  change.step = read_count(entry.substr(at + 1), 0, most_steps);
+  return change;
+}
+
+}  // namespace
+
+std::vector<link_change> read_link_schedule(std::string_view text, double least, double most) {
+  std::vector<link_change> schedule;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    std::size_t const end = std::min(text.find(',', begin), text.size());
+    schedule.push_back(read_link_change(text.substr(begin, end - begin), least, most));
+    begin = end + 1;
+  }
+  if (schedule.front().step != 0) throw bad_value("the first step is not 0");
+  for (std::size_t i = 1; i < schedule.size(); ++i) {
+    if (schedule[i].step <= schedule[i - 1].step) throw bad_value("the steps do not ascend");
+  }
+  return schedule;
+}
+
+std::string write_link_schedule(std::vector<link_change> const& schedule) {
+  std::string text;
+  for (auto const& [step, device_to_host, host_to_device] : schedule) {
+    if (!text.empty()) text += ',';
+    text += write_number(device_to_host);
+    if (host_to_device != device_to_host) text += "/" + write_number(host_to_device);
+    text += fmt::format("@{}", step);
+  }
+  return text;
+}
+
 policy_choice read_policy(std::string_view text) {
   constexpr std::string_view every = "every=";
   std::string_view const value = required(text);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ferry/config.hpp"
 
@@ -35,6 +36,10 @@ class bad_value : public std::runtime_error {
 /// "12.5" for both directions, or "d2h,h2d".
 [[nodiscard]] link_value read_link_pair(std::string_view text, double least, double most);
 [[nodiscard]] std::string write_link(link_value value);
+
+/// "5@0,2/1.5@20": from each step on a value for both directions, or d2h/h2d. Steps ascend from 0.
+[[nodiscard]] std::vector<link_change> read_link_schedule(std::string_view text, double least, double most);
+[[nodiscard]] std::string write_link_schedule(std::vector<link_change> const& schedule);
 
 /// "keep", "every=4" and so on.
 [[nodiscard]] policy_choice read_policy(std::string_view text);

@@ -23,6 +23,10 @@ grep -q '"name": "host"' "$scratch/devices.json" || complain "expected the host 
 grep -q '"name": "sim"' "$scratch/devices.json" || complain "expected the sim device in the JSON file"
 grep -q '"available": false' "$scratch/devices.json" || complain "expected absent devices in the JSON file"
 
+run FERRY_LINK_GBPS=3@0,1@7 devices
+expect_code 0
+expect_out "device to host   3 GB/s, 10 us latency (to begin with)"
+
 run FERRY_LINK_GBPS=fast devices
 expect_code 2
 expect_one_line_of_error

@@ -18,6 +18,13 @@ expect_code 0
 expect_out "FERRY_BUDGET             = 1GiB       (environment)"
 expect_out "FERRY_POLICY             = auto       (default)"
 
+run FERRY_LINK_GBPS=5@0,2/1.50@20 env
+expect_code 0
+expect_out "FERRY_LINK_GBPS          = 5@0,2/1.5@20 (environment)"
+run FERRY_LINK_GBPS=5@0,1.5 env
+expect_code 2
+expect_err_has "FERRY_LINK_GBPS='5@0,1.5': some speeds have a step and others have none; accepted: auto"
+
 run FERRY_REQUIRE_GPU=1 env
 expect_code 0
 expect_silence

@@ -97,6 +97,20 @@ for form in "--accumulate 2" "--attention explicit --untied"; do
   expect_out "rebuilt "
 done
 
+# A link that becomes slow and fast again on the way changes no bit and is taken note of.
+run "${tiny[@]}" --steps 6 --policy keep --save-grads "$scratch/keep.grads"
+expect_code 0
+loss="$(grep '^step 6/6' <<<"$out" | grep -o 'loss [0-9.]*')"
+for policy in offload auto; do
+  run FERRY_LOG=info FERRY_LINK_GBPS=2@0,0.1/0.2@2,1@4 "${tiny[@]}" --steps 6 --policy "$policy" --budget 50% \
+    --save-grads "$scratch/some.grads"
+  expect_code 0
+  [[ -n "$loss" && "$(grep '^step 6/6' <<<"$out")" == *"$loss "* ]] || complain "expected at the end: $loss"
+  expect_same "$scratch/keep.grads" "$scratch/some.grads"
+  expect_err_has "step 2: the link has 0.1 GB/s out and 0.2 GB/s back"
+  expect_err_has "step 4: the link has 1 GB/s out and 1 GB/s back"
+done
+
 # The flag goes before the variable; both share one syntax.
 run FERRY_POLICY=offload FERRY_BUDGET=1KiB "${tiny[@]}" --steps 1 --policy recompute --budget 3.5MiB
 expect_code 0

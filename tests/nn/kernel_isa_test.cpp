@@ -157,7 +157,7 @@ TEST_P(KernelIsa, Embedding) {
     auto const tokens = random.below(V, rows);
     auto const wte = random(V * C), wpe = random(T * C), dout = random(rows * C);
     auto x = stale(rows * C), dwte = std::vector<float>(V * C), dwpe = stale(T * C);
-    run.embedding_forward(0, rows, x.data(), tokens.data(), wte.data(), wpe.data(), T, C);
+    run.embedding_forward(0, rows, x.data(), tokens.data(), wte.data(), wpe.data(), 0, T, C);
     run.token_embedding_backward(0, (C + columns_per_block - 1) / columns_per_block, dwte.data(), dout.data(),
                                  tokens.data(), rows, C, columns_per_block);
     run.position_embedding_backward(0, T, dwpe.data(), dout.data(), B, T, C, 0);

@@ -48,10 +48,10 @@ class observed_ops final : public ops {
     observe("bias_backward");
     to_.bias_backward(s, dbias, dout, workspace, rows, columns, accumulate);
   }
-  void embedding_forward(stream_ref s, float* x, std::int32_t const* tokens, float const* wte, float const* wpe, int B,
-                         int T, int C, int V) override {
+  void embedding_forward(stream_ref s, float* x, std::int32_t const* tokens, float const* wte, float const* wpe,
+                         row_range rows, int T, int C, int V) override {
     observe("embedding_forward");
-    to_.embedding_forward(s, x, tokens, wte, wpe, B, T, C, V);
+    to_.embedding_forward(s, x, tokens, wte, wpe, rows, T, C, V);
   }
   void embedding_backward(stream_ref s, float* dwte, float* dwpe, float const* dx, std::int32_t const* tokens, int B,
                           int T, int C, int V, bool accumulate) override {

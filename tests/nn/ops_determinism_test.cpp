@@ -97,7 +97,7 @@ class all_operations {
     auto const tokens = world_.upload(random_.below(V, B * T));
     auto const wte = data(V * C), wpe = data(T * C), dx = data(B * T * C), dwte = data(V * C);
     auto const x = fresh(B * T * C), dwpe = fresh(T * C);
-    world_->embedding_forward(world_.stream(), x, tokens, wte, wpe, B, T, C, V);
+    world_->embedding_forward(world_.stream(), x, tokens, wte, wpe, {0, B * T}, T, C, V);
     world_->embedding_backward(world_.stream(), dwte, dwpe, dx, tokens, B, T, C, V, false);
     keep("embedding", x, dwte, dwpe);
   }

@@ -30,8 +30,8 @@ struct counted {
     auto const found = calls.find(operation);
     return found == calls.end() ? 0 : found->second;
   }
-  [[nodiscard]] std::uint64_t recipe_runs() const {
-    std::uint64_t sum = recipes.embeddings();
+  [[nodiscard]] double recipe_runs() const {
+    double sum = recipes.embeddings();
     for (std::size_t i = 0; i < item_count; ++i) sum += recipes.runs(static_cast<item>(i));
     return sum;
   }

@@ -36,6 +36,18 @@ ferry::link_value any_link(double least, double most) {
   return {d2h, *rc::gen::element(d2h, most, 0.0), false};
 }
 
+/// Up to five speeds, at steps that ascend from 0.
+std::vector<ferry::link_change> any_schedule() {
+  std::vector<ferry::link_change> schedule;
+  std::uint64_t step = 0;
+  for (int left = *rc::gen::inRange(1, 6); left > 0; --left) {
+    auto const speed = any_link(0.001, 10'000);
+    schedule.push_back({step, speed.device_to_host, speed.host_to_device});
+    step += *rc::gen::inRange<std::uint64_t>(1, 100'000'000);
+  }
+  return schedule;
+}
+
 config any_config() {
   config c;
   c.device = *rc::gen::element<std::string>("auto", "host", "sim", "cuda", "cuda:7");
@@ -58,6 +70,10 @@ config any_config() {
   c.device_bytes = *bytes_from(1);
   c.pinned_bytes = *bytes_from(1);
   if (*rc::gen::arbitrary<bool>()) c.link_gbps = any_link(0.001, 10'000);
+  if (*rc::gen::arbitrary<bool>()) {
+    c.link_schedule = any_schedule();
+    c.link_gbps = {c.link_schedule[0].device_to_host, c.link_schedule[0].host_to_device};
+  }
   c.link_latency_us = any_link(0, 1'000'000);
   c.compute_threads = *rc::gen::inRange(0u, 1025u);
   c.check_order = *rc::gen::arbitrary<bool>();
@@ -88,6 +104,7 @@ void expect_same(config const& a, config const& b) {
   RC_ASSERT(a.device_bytes == b.device_bytes);
   RC_ASSERT(a.pinned_bytes == b.pinned_bytes);
   expect_same(a.link_gbps, b.link_gbps);
+  RC_ASSERT(a.link_schedule == b.link_schedule);
   expect_same(a.link_latency_us, b.link_latency_us);
   RC_ASSERT(a.compute_threads == b.compute_threads);
   RC_ASSERT(a.check_order == b.check_order);
@@ -102,9 +119,9 @@ RC_GTEST_PROP(ConfigProperty, ValuesSurviveTheWayThroughText, ()) {
 
 /// Pieces of valid values put together at random come closer to the parser's corners than random bytes.
 std::string near_miss() {
-  auto const pieces = *rc::gen::container<std::vector<std::string>>(
-      rc::gen::element<std::string>("0", "1", "9", "18446744073709551616", ".", ",", "%", "e", "-", "+", "KiB", "gb",
-                                    "T", "every=", "auto", "off", " ", "cuda:", "inf", "nan", "\n", "="));
+  auto const pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+      "0", "1", "9", "18446744073709551616", ".", ",", "%", "e", "-", "+", "KiB", "gb", "T", "every=", "auto", "off",
+      " ", "cuda:", "inf", "nan", "\n", "=", "@", "/", "5@0"));
   std::string text;
   for (auto const& piece : pieces) text += piece;
   return text;

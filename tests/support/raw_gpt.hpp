@@ -39,7 +39,7 @@ class raw_gpt {
     int const C = shape_.width;
     ops_.set_to_zero(stream_, total_.as<float>(), 2);
     float* x = take(nn::item::x);
-    ops_.embedding_forward(stream_, x, tokens, w.wte, w.wpe, B_, shape_.context, C, shape_.vocabulary);
+    ops_.embedding_forward(stream_, x, tokens, w.wte, w.wpe, {0, N}, shape_.context, C, shape_.vocabulary);
     std::vector<tensors> kept;
     for (int layer = 0; layer < shape_.layers; ++layer) {
       kept.push_back(forward(layout_.block(parameters, layer), x));

@@ -143,6 +143,33 @@ TEST(Config, TakesLinkValuesForOneOrBothDirections) {
   EXPECT_EQ(each.link_latency_us.host_to_device, 20);
 }
 
+TEST(Config, TakesLinkSpeedsOverTheSteps) {
+  using ferry::link_change;
+  config const falling = with("FERRY_LINK_GBPS=5@0, 2/1.5@20");
+  EXPECT_EQ(falling.link_schedule, (std::vector<link_change>{{0, 5, 5}, {20, 2, 1.5}}));
+  EXPECT_FALSE(falling.link_gbps.automatic);
+  EXPECT_EQ(falling.link_gbps.device_to_host, 5);
+  config const unpaced = with("FERRY_LINK_GBPS=0@0");
+  EXPECT_EQ(unpaced.link_schedule, (std::vector<link_change>{{0, 0, 0}}));
+  config settings = falling;
+  settings.set("FERRY_LINK_GBPS", "3");
+  EXPECT_TRUE(settings.link_schedule.empty()) << "the last word counts";
+  settings = falling;
+  settings.set("FERRY_LINK_GBPS", "auto");
+  EXPECT_TRUE(settings.link_schedule.empty());
+  EXPECT_TRUE(settings.link_gbps.automatic);
+}
+
+TEST(Config, AWrongLinkScheduleIsExplained) {
+  for (char const* entry : {"FERRY_LINK_GBPS=5@0,1.5", "FERRY_LINK_GBPS=5,1.5@20"}) {
+    EXPECT_THAT(error_of(entry), HasSubstr("some speeds have a step and others have none; accepted: auto, 0,"));
+    EXPECT_THAT(error_of(entry), HasSubstr("VALUE@STEP or D2H/H2D@STEP"));
+  }
+  EXPECT_THAT(error_of("FERRY_LINK_GBPS=5@1"), HasSubstr("the first step is not 0"));
+  EXPECT_THAT(error_of("FERRY_LINK_GBPS=5@0,2@9,1@9"), HasSubstr("the steps do not ascend"));
+  EXPECT_THAT(error_of("FERRY_LINK_GBPS=5@0,2@-1"), HasSubstr("not a whole number"));
+}
+
 TEST(Config, RefusesWhatMakesNoSense) {
   for (char const* entry : {"FERRY_BUDGET=0",
                             "FERRY_BUDGET=0%",
@@ -189,6 +216,20 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_LINK_GBPS=auto,1",
                             "FERRY_LINK_GBPS=1e-9",
                             "FERRY_LINK_GBPS=10001",
+                            "FERRY_LINK_GBPS=@",
+                            "FERRY_LINK_GBPS=5@",
+                            "FERRY_LINK_GBPS=@0",
+                            "FERRY_LINK_GBPS=5@0,",
+                            "FERRY_LINK_GBPS=5@0@1",
+                            "FERRY_LINK_GBPS=5@0.5",
+                            "FERRY_LINK_GBPS=5/@0",
+                            "FERRY_LINK_GBPS=/5@0",
+                            "FERRY_LINK_GBPS=1/2/3@0",
+                            "FERRY_LINK_GBPS=1/2",
+                            "FERRY_LINK_GBPS=auto@0",
+                            "FERRY_LINK_GBPS=1e-9@0",
+                            "FERRY_LINK_GBPS=5@0,10001@4",
+                            "FERRY_LINK_GBPS=5@0,1@2000000000",
                             "FERRY_LINK_LATENCY_US=auto",
                             "FERRY_LINK_LATENCY_US=-1",
                             "FERRY_COMPUTE_THREADS=1025",
@@ -236,7 +277,9 @@ TEST(Config, ReadsTheEnvironment) {
 TEST(Config, AFailedSetChangesNothing) {
   config settings;
   EXPECT_THROW(settings.set("FERRY_LINK_GBPS", "3,x"), setting_error);
+  EXPECT_THROW(settings.set("FERRY_LINK_GBPS", "3@0,x@1"), setting_error);
   EXPECT_TRUE(settings.link_gbps.automatic);
+  EXPECT_TRUE(settings.link_schedule.empty());
 }
 
 TEST(DescribeSettings, CoversEverySettingOnce) {

@@ -223,6 +223,7 @@ std::string comparison::words_of_link() const {
   };
   auto const out = speed(copy_direction::device_to_host);
   auto const back = speed(copy_direction::host_to_device);
+  if (!plan_.settings.link_schedule.empty()) return fmt::format("by a schedule, at last {} out, {} back", out, back);
   if (out != back) return fmt::format("{} out, {} back", out, back);
   return out +
          (plan_.settings.link_gbps.automatic

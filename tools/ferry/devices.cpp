@@ -44,16 +44,18 @@ void print_links(Options const& options, char const* note) {
   fmt::print("  host to device   {}{}\n", words_of(options.host_to_device), note);
 }
 
-void print(host_device_options const& host, sim_device_options const& sim, bool automatic) {
+void print(host_device_options const& host, sim_device_options const& sim, config const& settings) {
+  bool const automatic = settings.link_gbps.automatic;
+  char const* const scheduled = settings.link_schedule.empty() ? "" : " (to begin with)";
   fmt::print("host: a GPU's shape on this machine's CPU\n");
   print_sizes(host);
   fmt::print("  compute threads  {}\n", threads_of(host));
   fmt::print("  matrix products  {}\n", nn::gemm_library());
-  print_links(host, automatic ? " (balanced with this machine's compute)" : "");
+  print_links(host, automatic ? " (balanced with this machine's compute)" : scheduled);
   fmt::print("sim: a virtual clock, on which kernels and copies only cost time\n");
   print_sizes(sim);
   fmt::print("  kernels          their accesses at {:g} GB/s\n", sim.memory_gbps);
-  print_links(sim, automatic ? " (PCIe 4 with 16 lanes)" : "");
+  print_links(sim, automatic ? " (PCIe 4 with 16 lanes)" : scheduled);
   for (absent_device const& absent : absent_devices) {
     fmt::print("{}: not in this build ({})\n", absent.name, absent.purpose);
   }
@@ -89,7 +91,7 @@ exit_code run(std::string const& json_file) {
   host_device_options const host = host_options(settings);
   sim_device_options const sim = sim_options(settings);
   if (!json_file.empty()) write_json(json_file, json_of(host, sim));
-  print(host, sim, settings.link_gbps.automatic);
+  print(host, sim, settings);
   return success;
 }
 

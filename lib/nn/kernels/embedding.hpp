@@ -5,10 +5,11 @@
 
 namespace ferry::nn::kernels::FERRY_KERNELS {
 
-/// out (B, T, C) = wte (V, C) at the tokens (B, T) + wpe (T, C). A block per row of `out`.
+/// out (B, T, C) = wte (V, C) at the tokens (B, T) + wpe (T, C). A block per row of `out`, from
+/// `first_row` on.
 FERRY_KERNEL embedding_forward(float* __restrict__ out, int const* __restrict__ tokens, float const* __restrict__ wte,
-                               float const* __restrict__ wpe, int T, int C) {
-  long const row = blockIdx.x;
+                               float const* __restrict__ wpe, int first_row, int T, int C) {
+  long const row = first_row + static_cast<long>(blockIdx.x);
   float const* __restrict__ token = wte + static_cast<long>(tokens[row]) * C;
   float const* __restrict__ position = wpe + (row % T) * C;
   out += row * C;

@@ -26,7 +26,7 @@ struct kernel_table {
   block_runner<float*, float const*, int, long, int, int, int> add_partials;
   block_runner<float*, long, int> set_to_zero;
   // embedding.hpp
-  block_runner<float*, int const*, float const*, float const*, int, int> embedding_forward;
+  block_runner<float*, int const*, float const*, float const*, int, int, int> embedding_forward;
   block_runner<float*, float const*, int const*, int, int, int> token_embedding_backward;
   block_runner<float*, float const*, int, int, int, int> position_embedding_backward;
   // softmax.hpp

@@ -1,0 +1,132 @@
+// adjust: what changes between two steps: the budget, when the trainer says so, and the link's speed, by the schedule
+// of FERRY_LINK_GBPS.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "ferry/error.hpp"
+#include "path/session_core.hpp"
+
+namespace ferry::path {
+
+std::size_t budget_bytes(device& on, byte_amount budget, char const* name) {
+  std::size_t const has = on.capabilities().device_bytes;
+  std::size_t const bytes = budget.of(has);
+  if (bytes == 0) throw invalid_argument(fmt::format("a session needs a budget: set {} above zero", name));
+  if (bytes > has) {
+    throw out_of_device_memory(
+        fmt::format("{} asks for {}, but the device has {}; lower it", name, format_bytes(bytes), format_bytes(has)),
+        bytes, has);
+  }
+  return bytes;
+}
+
+void session_core::set_budget(byte_amount budget) {
+  static_cast<void>(budget_bytes(device_, budget, "the budget"));
+  wanted_budget_ = budget;
+  budget_wait_told_ = false;
+  if (!in_step_) change_budget();
+}
+
+/// Puts the budget that was asked for in force, if nobody holds memory of the old one. Requires: no step is under way.
+void session_core::change_budget() {
+  if (!wanted_budget_) return;
+  auto const wanted = *wanted_budget_;
+  std::size_t const before = store_.device_tier().bytes().limit_bytes();
+  std::size_t const bytes = wanted.of(device_.capabilities().device_bytes);
+  if (bytes != before) {
+    if (auto const holder = holder_of_memory(); !holder.empty()) {
+      if (!std::exchange(budget_wait_told_, true)) {
+        log_.warning("the budget stays {} and becomes {} at the first begin_step that finds no memory in use: {}",
+                     format_bytes(before), format_bytes(bytes), holder);
+      }
+      return;
+    }
+    wait_for_quiet_memory();
+    wanted_budget_.reset();  // if it cannot be had, it is not tried again
+    resize_device_memory(bytes);
+  }
+  wanted_budget_.reset();
+  settings_.budget = wanted;
+  if (bytes != before) budget_changed(before);
+}
+
+/// Who keeps the memory from being given back; empty if nobody.
+std::string session_core::holder_of_memory() {
+  if (scratch_bytes_ > 0) return fmt::format("blocks that were not saved hold {}", format_bytes(scratch_bytes_));
+  return store_.live().empty() ? "" : fmt::format("{} is leased", to_string(store_.live().front().key));
+}
+
+/// Waits for transfers, and for work on the device that was enqueued before the memory it uses was given back.
+void session_core::wait_for_quiet_memory() {
+  patience waiting(device_);
+  for (progress(); transfers_under_way_ > 0 || !store_.device_tier().uses_are_over(); progress()) waiting.wait();
+}
+
+void session_core::resize_device_memory(std::size_t bytes) {
+  auto& tier = store_.device_tier();
+  auto const before = format_bytes(tier.bytes().limit_bytes());
+  try {
+    tier.resize(bytes);
+  } catch (out_of_device_memory const& full) {
+    bool const kept = tier.bytes().limit_bytes() > 0;
+    if (!kept) wanted_budget_ = settings_.budget;
+    throw out_of_device_memory(
+        fmt::format("the budget cannot become {} and {}: {}", format_bytes(bytes),
+                    kept ? "stays " + before
+                         : "its " + before + " were taken by others meanwhile; begin_step tries to get them back",
+                    full.what()),
+        bytes, full.limit_bytes());
+  }
+  store_.in_flight().set_limit(settings_.max_in_flight.of(bytes));
+}
+
+/// Whatever was decided for the old budget is decided again.
+void session_core::budget_changed(std::size_t before) {
+  std::size_t const now = store_.device_tier().bytes().limit_bytes();
+  log_.info("the budget is {} now, it was {}", format_bytes(now), format_bytes(before));
+  policy_.budget_changed();
+  planning_given_up_ = false;
+  if (conductor_ == nullptr) return;
+  if (plan_is_ours_) {
+    // What was planned with more bytes may not fit; until there is another plan, what needs fewest is done.
+    if (now < before) stop_following();
+    replan_asked_ = true;
+  } else if (now < conductor_->followed().budget_bytes) {
+    log_.warning("the budget is {} now, but the plan '{}' was made for {}: steps may run out of it", format_bytes(now),
+                 conductor_->followed().profile_name, format_bytes(conductor_->followed().budget_bytes));
+  }
+}
+
+void require_ascending(std::vector<link_change> const& schedule) {
+  for (std::size_t i = 0; i < schedule.size(); ++i) {
+    bool const ordered = i == 0 ? schedule[i].step == 0 : schedule[i].step > schedule[i - 1].step;
+    if (!ordered) {
+      throw invalid_argument(
+          fmt::format("the link's schedule has step {} in place {}; begin with step 0 and let the steps ascend",
+                      schedule[i].step, i));
+    }
+  }
+}
+
+/// Sets the link to the speed of the step that is about to begin, if that is another than before.
+void session_core::follow_link_schedule() {
+  auto const& schedule = settings_.link_schedule;
+  auto const due = [&] {
+    return next_link_change_ < schedule.size() && schedule[next_link_change_].step <= totals_.steps;
+  };
+  if (!due()) return;
+  while (due()) ++next_link_change_;
+  auto const& now = schedule[next_link_change_ - 1];
+  bool const set = device_.set_link_gbps(copy_direction::device_to_host, now.device_to_host) &&
+                   device_.set_link_gbps(copy_direction::host_to_device, now.host_to_device);
+  if (set) {
+    log_.info("step {}: the link has {} GB/s out and {} GB/s back", totals_.steps, now.device_to_host,
+              now.host_to_device);
+  } else {
+    next_link_change_ = schedule.size();
+    log_.warning("FERRY_LINK_GBPS has no effect: the link of device '{}' cannot be set", device_.capabilities().name);
+  }
+}
+
+}  // namespace ferry::path
