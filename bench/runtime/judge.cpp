@@ -11,11 +11,25 @@ namespace ferry::bench {
 
 namespace {
 
+/// A small part of an item, so that a transfer can be given up in time; but the larger the better for the simulation.
+std::size_t chunk_bytes_of(judged_chain const& chain) {
+  std::size_t bytes = 0;
+  std::size_t items = 0;
+  for (auto const& segment : chain.step.segments) {
+    for (auto const& item : segment.items) {
+      bytes += item.bytes;
+      ++items;
+    }
+  }
+  constexpr std::size_t chunks_per_item = 16;
+  return std::clamp(bytes / items / chunks_per_item, std::size_t{64} << 10, std::size_t{4} << 20);
+}
+
 config settings_of(judged_chain const& chain, variant const& how) {
   config settings;
   settings.budget = byte_amount::exactly(chain.budget_bytes);
   settings.host_budget = byte_amount::exactly(chain.on.host_bytes);
-  settings.chunk_bytes = std::size_t{4} << 20;  // a copy's latency hardly matters, and little is in flight
+  settings.chunk_bytes = chunk_bytes_of(chain);
   settings.min_bytes = 0;
   apply(settings, how);
   return settings;

@@ -167,6 +167,10 @@ class session {
   /// The trainer will not restore this item again in this step. Leases still out stay valid.
   void release(item_key const& key);
 
+  /// The stream of the last call is about to stand still for so many microseconds, for a collective for instance:
+  /// recipes whose results backward needs next run meanwhile, as far as bytes allow.
+  void idle_hint(double us);
+
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
 
   /// Decides by this function instead of by `FERRY_POLICY`; an empty function undoes it.

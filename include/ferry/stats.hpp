@@ -55,6 +55,8 @@ enum class reason : std::uint8_t {
   prefetch_cancelled_for_space,
   recomputed_by_plan,
   recomputed_sooner_than_transfer,
+  recomputed_rows_still_missing,  ///< the same, of an item that had arrived in part
+  recomputed_ahead,               ///< while the stream would have stood still
   recomputed_after_failed_transfer,
   unused_at_end_of_step,
   count_
@@ -88,6 +90,7 @@ struct session_stats {
   std::uint64_t restores = 0;
   std::uint64_t recomputes = 0;
   double recompute_us = 0;
+  double recomputed_ahead_us = 0;  ///< of that, done while the stream would have stood still
   double hidden_us = 0;
   double exposed_us = 0;           ///< all waiting for transfers: streams for arrivals, the host for device bytes
   double waited_for_bytes_us = 0;  ///< the host's part of it; the device may have been busy meanwhile

@@ -8,26 +8,21 @@
 
 namespace ferry::path {
 
-/// Beyond the usual, that the chunk being copied takes. Nobody knows when a link that stands still will go on: it is
-/// taken to last as long again as it has lasted, so that whoever waits loses at most twice what he need have.
-double session_core::standstill_us(copy_direction direction) const {
-  auto const& link = engine_.counters(direction);
-  auto const since = link.copying_since_ns.load(std::memory_order_relaxed);
-  double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
-  if (since == 0 || bytes_per_us <= 0) return 0;
-  double const usual_us = link.latency_us.load(std::memory_order_relaxed) + engine_.chunk_us(direction);
-  double const lasted_us = microseconds_of(device_.now() - std::chrono::nanoseconds(since));
-  return std::max(0.0, lasted_us - 2 * usual_us);
-}
-
-/// Until `bytes` more have gone over the link.
+/// Until `bytes` more have gone over the link, those in flight included. The chunk that is being copied has been for a
+/// while. If that is longer than it should take, nobody knows when the link will go on: it is taken to stand still for as
+/// long again as it has, so that whoever waits loses at most twice what he need have.
 double session_core::link_us(copy_direction direction, std::size_t bytes) const {
   auto const& link = engine_.counters(direction);
   double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
   if (bytes_per_us <= 0) return unknown_us;
-  bool const idle = link.copying_since_ns.load(std::memory_order_relaxed) == 0;
-  double const latency_us = idle ? link.latency_us.load(std::memory_order_relaxed) : 0;
-  return standstill_us(direction) + latency_us + static_cast<double>(bytes) / bytes_per_us;
+  double const latency_us = link.latency_us.load(std::memory_order_relaxed);
+  double const all_us = static_cast<double>(bytes) / bytes_per_us;
+  auto const since = std::chrono::nanoseconds(link.copying_since_ns.load(std::memory_order_relaxed));
+  if (since == std::chrono::nanoseconds(0)) return latency_us + all_us;
+  double const copying_for_us = microseconds_of(device_.now() - since);
+  double const chunk_us = static_cast<double>(link.copying_bytes.load(std::memory_order_relaxed)) / bytes_per_us;
+  double const standstill_us = std::max(0.0, copying_for_us - 2 * (latency_us + chunk_us));
+  return std::max(0.0, all_us - std::min(copying_for_us, chunk_us)) + standstill_us;
 }
 
 /// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
@@ -53,6 +48,10 @@ double session_core::arrival_us(entry const& e) const {
 double session_core::rebuild_us(entry const& e, double limit) const {
   if (!e.has_recipe || e.recipe_us < 0) return unknown_us;
   double total = e.recipe_us;
+  if (e.state() == item_state::prefetching) {
+    std::size_t const there = whole_rows(e, e.moving->issued_bytes.load(std::memory_order_relaxed));
+    total *= 1 - static_cast<double>(there) / static_cast<double>(e.how->rows);
+  }
   for (auto const& key : e.how->inputs.keys()) {
     if (total >= limit) return total;
     entry const* const input = store_.find(key);
@@ -90,12 +89,11 @@ bool session_core::recipe_is_sooner(entry const& e, outlook& seen) {
   return seen.recipe_us < limit;
 }
 
-/// How long until the items on their way out, without `left_out`, have given back so many bytes.
-double session_core::room_us(std::size_t bytes, entry const* left_out) const {
+/// How long until the items on their way out have given back so many bytes.
+double session_core::room_us(std::size_t bytes) const {
   std::size_t freed = 0;
   std::size_t sent = 0;
   for (auto const* const t : leaving_) {
-    if (t->item == left_out || t->item == nullptr) continue;
     if (freed >= bytes) break;
     sent += t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
     freed += t->item->leases == 0 ? t->item->device.bytes() : 0;

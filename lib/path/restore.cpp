@@ -2,6 +2,8 @@
 // after whatever brings it. Where both a transfer and a recipe could, the sooner one does.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ferry/error.hpp"
 #include "path/session_core.hpp"
 
@@ -85,7 +87,9 @@ void session_core::bring_back(entry& e, stream_ref stream) {
             if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
             break;
           case wait_result::recipe_is_sooner:
-            if (stop_prefetch(e, stream) && recompute_instead(e, stream, seen)) return;
+            if (auto const there = stop_prefetch(e, stream)) {
+              if (recompute_instead(e, stream, seen, *there)) return;
+            }
             by_link = true;
             break;
         }
@@ -134,8 +138,9 @@ void session_core::wait_for_transfer(entry const& e) {
 /// and without checksums, it leaves the waiting to the stream once the last chunk is in the copy stream's queue.
 /// A transfer that fails, or had been cancelled to make room, leaves the item hosted.
 session_core::wait_result session_core::await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen) {
-  auto from = store_.events().record(stream, event_timing::on);
   e.moving->urgent.store(true, std::memory_order_relaxed);
+  if (double const wait_us = arrival_us(e); wait_us != unknown_us) recompute_ahead(stream, wait_us - pace_.busy_us());
+  auto from = store_.events().record(stream, event_timing::on);
   may_recompute = may_recompute && rebuild_us(e, unknown_us) != unknown_us;
   bool const see_it_arrive = settings_.verify == verify_mode::checksum;
   patience waiting(device_);
@@ -156,24 +161,35 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
   return wait_result::arrived;
 }
 
-/// True if a recipe may write the item now, ordered after what is still in flight where that writes too. False if it
-/// has arrived or failed meanwhile, or is so far that nothing can stop it and there are no other bytes.
-bool session_core::stop_prefetch(entry& e, stream_ref stream) {
+/// Stops the transfer so that a recipe may write the item, ordered after what is still in flight where that writes too.
+/// Gives the rows that have arrived, or will by then, and need not be rebuilt. Nothing if the item has arrived or failed
+/// meanwhile, or is so far that nothing can stop it and there are no other bytes.
+std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stream) {
+  auto const elsewhere = [&]() -> std::optional<std::size_t> { return leave_behind(e) ? std::optional(0) : std::nullopt; };
   transfer& t = *e.moving;
   auto phase = t.phase.load(std::memory_order_acquire);
-  if (phase == transfer_phase::issued) return leave_behind(e);
+  if (phase == transfer_phase::issued) return elsewhere();
   t.cancel.store(true, std::memory_order_release);
   patience waiting(device_);
   while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) waiting.wait();
-  if (phase == transfer_phase::issued) return leave_behind(e);
+  if (phase == transfer_phase::issued) return elsewhere();
+  std::size_t const there = whole_rows(e, t.issued_bytes);
   if (phase == transfer_phase::stopped) {
     double const in_flight_us = link_us(copy_direction::host_to_device, t.issued_bytes - t.arrived_bytes);
-    bool const elsewhere = in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us && leave_behind(e);
-    if (!elsewhere) device_.wait(stream, t.done);
-    return true;
+    if (in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us && leave_behind(e)) return 0;
+    device_.wait(stream, t.done);
+    return there;
   }
   wait_for_transfer(e);  // it has ended: take that in
-  return e.state() == item_state::hosted;
+  if (e.state() != item_state::hosted) return std::nullopt;
+  return phase == transfer_phase::abandoned && e.device ? there : 0;
+}
+
+/// Of an item whose first so many bytes are there, rows that a recipe need not rebuild. With FERRY_VERIFY=checksum part
+/// of an item is not to be trusted.
+std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const noexcept {
+  if (!e.has_recipe || e.how->rows == 1 || settings_.verify == verify_mode::checksum) return 0;
+  return std::min(bytes / (e.bytes / e.how->rows), e.how->rows - 1);
 }
 
 /// The item gives up bytes that the link still writes, if there are others. The transfer gives them back when it ends.
@@ -186,9 +202,10 @@ bool session_core::leave_behind(entry& e) {
 }
 
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
-bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen) {
+bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there) {
   try {
-    recompute(e, stream, reason::recomputed_sooner_than_transfer, seen);
+    auto const why = rows_there == 0 ? reason::recomputed_sooner_than_transfer : reason::recomputed_rows_still_missing;
+    recompute(e, stream, why, seen, rows_there);
     return true;
   } catch (stream_error const&) {
     throw;  // what failed was not the recipe's doing, and its owner must hear of it

@@ -118,44 +118,58 @@ void session_core::list_leaving() {
   });
 }
 
-/// Somebody waits for bytes of items that are on their way out. If that takes longer than to rebuild an item later, the
-/// item is dropped: one that still stands in the link's queue, or one that was to stay. Its bytes are free at once.
+/// Somebody waits for bytes of items that are on their way out. If that takes longer than to rebuild other items later,
+/// these are dropped: such as still stand in the link's queue, or were to stay. Their bytes are free at once.
 session_core::drop_result session_core::drop_instead_of_waiting(std::size_t bytes) {
   if (engine_.chunk_us(copy_direction::device_to_host) <= 0) return drop_result::never;
   auto const& tier = store_.device_tier().bytes();
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
   constexpr double longest_us = 1e12;
-  double const busy_us = pace_.busy_us();
-  auto const wait_us = [&](std::size_t missing, entry const* left_out) {
-    return missing == 0 ? 0 : std::clamp(room_us(missing, left_out) - busy_us, 0.0, longest_us);
-  };
   list_leaving();
-  double const now_us = wait_us(needed, nullptr);
-  auto result = drop_result::never;
-  entry* best = nullptr;
-  outlook best_seen;
-  double best_gain = settings_.stall_tolerance_us;
+  double const wait_us = std::clamp(room_us(needed) - pace_.busy_us(), 0.0, longest_us);
+  double const limit_us = wait_us - settings_.stall_tolerance_us;
+  list_droppable();
+  if (droppable_.empty()) return drop_result::never;
+  // One that is enough by itself, or as many as it takes of those that give most bytes for their time.
+  auto const enough = [&](drop_offer const& one) { return one.item->device.bytes() >= needed; };
+  auto const one = std::ranges::find_if(droppable_, enough);
+  std::size_t freed = 0;
+  double cost_us = 0;
+  std::size_t count_of_many = 0;
+  while (freed < needed && count_of_many < droppable_.size()) {
+    freed += droppable_[count_of_many].item->device.bytes();
+    cost_us += droppable_[count_of_many++].cost_us;
+  }
+  if (one != droppable_.end() && one->cost_us <= cost_us) {
+    if (one->cost_us >= limit_us) return drop_result::not_yet;
+    drop_for(*one, wait_us);
+    return drop_result::dropped;
+  }
+  if (freed < needed || cost_us >= limit_us) return drop_result::not_yet;
+  for (std::size_t i = 0; i < count_of_many; ++i) drop_for(droppable_[i], wait_us);
+  return drop_result::dropped;
+}
+
+/// What could be dropped, and for how much; those that give most bytes for it first.
+void session_core::list_droppable() {
+  droppable_.clear();
   for (auto& e : store_.live()) {
     if (!could_be_dropped(e)) continue;
     double const cost_us = rebuild_later_us(e, unknown_us);
-    if (cost_us == unknown_us) continue;
-    result = drop_result::not_yet;
-    if (now_us - cost_us <= best_gain) continue;
-    std::size_t const freed = std::min(needed, e.device.bytes());
-    double const saved_us = now_us - wait_us(needed - freed, &e);
-    if (saved_us - cost_us <= best_gain) continue;
-    best = &e;
-    best_gain = saved_us - cost_us;
-    best_seen = {saved_us, cost_us};
+    if (cost_us != unknown_us) droppable_.push_back({&e, cost_us});
   }
-  if (best == nullptr) return result;
-  count(reason::dropped_instead_of_waiting, *best, best_seen);
-  if (best->moving != nullptr) {
-    drop_unsent(*best);
+  std::ranges::sort(droppable_, {}, [](drop_offer const& one) {
+    return one.cost_us / static_cast<double>(one.item->device.bytes());
+  });
+}
+
+void session_core::drop_for(drop_offer const& one, double wait_us) {
+  count(reason::dropped_instead_of_waiting, *one.item, {wait_us, one.cost_us});
+  if (one.item->moving != nullptr) {
+    drop_unsent(*one.item);
   } else {
-    store_.drop(*best);
+    store_.drop(*one.item);
   }
-  return drop_result::dropped;
 }
 
 /// In forward, at no other cost than its recipe.

@@ -227,8 +227,7 @@ void session_core::take_measurements(bool wait) {
       totals_.exposed_us += took_us;
       pace_.stood_still(m.in, took_us);
     } else {
-      m.item->stats.recipe_us = took_us;
-      m.item->recipe_us = took_us;
+      if (m.what == measurement::kind::recipe) m.item->stats.recipe_us = m.item->recipe_us = took_us;
       totals_.recompute_us += took_us;
       pace_.recipe_took(m.in, took_us);
     }
@@ -365,6 +364,7 @@ lease session::save(item_key const& key, device_view memory, stream_ref stream, 
 lease session::restore(item_key const& key, stream_ref stream) { return core_->restore(key, stream); }
 void session::release(item_key const& key) { core_->release(key); }
 std::optional<item_state> session::state(item_key const& key) const { return core_->state(key); }
+void session::idle_hint(double us) { core_->idle_hint(us); }
 void session::set_placement(placement_function choose) { core_->set_placement(std::move(choose)); }
 void session::follow(plan planned) { core_->follow(std::move(planned)); }
 plan const* session::followed() const noexcept { return core_->followed(); }

@@ -67,6 +67,7 @@ class session_core {
     return conductor_ != nullptr ? &conductor_->followed() : nullptr;
   }
   void set_budget(byte_amount budget);
+  void idle_hint(double us);
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
@@ -113,6 +114,12 @@ class session_core {
   drop_result drop_instead_of_waiting(std::size_t bytes);
   [[nodiscard]] bool could_be_dropped(entry const& e) const;
   void drop_unsent(entry& e);
+  struct drop_offer {
+    entry* item;
+    double cost_us;
+  };
+  void list_droppable();
+  void drop_for(drop_offer const& one, double wait_us);
   void list_leaving();
   bool ferry_again();
   [[nodiscard]] entry* oldest_offloading() noexcept;
@@ -146,19 +153,19 @@ class session_core {
   void wait_for_transfer(entry const& e);
   enum class wait_result : std::uint8_t { arrived, still_hosted, recipe_is_sooner };
   [[nodiscard]] wait_result await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen);
-  [[nodiscard]] bool stop_prefetch(entry& e, stream_ref stream);
+  [[nodiscard]] std::optional<std::size_t> stop_prefetch(entry& e, stream_ref stream);
+  [[nodiscard]] std::size_t whole_rows(entry const& e, std::size_t bytes) const noexcept;
   [[nodiscard]] bool leave_behind(entry& e);
-  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen);
+  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
 
   // forecast.cpp
   static constexpr double unknown_us = std::numeric_limits<double>::infinity();
-  [[nodiscard]] double standstill_us(copy_direction direction) const;
   [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
   [[nodiscard]] double arrival_us(entry const& e) const;
   [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
   [[nodiscard]] double rebuild_later_us(entry const& e, double limit) const;
   [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
-  [[nodiscard]] double room_us(std::size_t bytes, entry const* left_out) const;
+  [[nodiscard]] double room_us(std::size_t bytes) const;
 
   // conduct.cpp: following a plan
   void follow(plan_set plans);
@@ -189,13 +196,15 @@ class session_core {
   void change_plan_in_step();
 
   // recompute.cpp
-  void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {});
-  void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs);
+  void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {}, std::size_t rows_there = 0);
+  void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there);
+  double recompute_ahead(stream_ref stream, double idle_us);
+  [[nodiscard]] bool could_be_rebuilt_now(entry const& e) const;
   [[noreturn]] void throw_cycle(entry const& e) const;
 
   /// Something that was timed on a stream, to be read once it is over.
   struct measurement {
-    enum class kind : std::uint8_t { exposed, recipe };
+    enum class kind : std::uint8_t { exposed, recipe, part_of_recipe };
     kind what;
     entry* item;
     event_handle from;
@@ -257,6 +266,7 @@ class session_core {
   std::vector<std::unique_ptr<transfer>> transfers_;
   std::vector<transfer*> idle_transfers_;
   std::size_t transfers_under_way_ = 0;
+  std::vector<drop_offer> droppable_;
   std::vector<transfer const*> leaving_;  // on their way out, in the order they will go; see `list_leaving`
   std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;

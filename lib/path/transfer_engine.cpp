@@ -161,7 +161,7 @@ bool transfer_engine::reap(copy_lane& lane) {
     --lane.in_flight;
     --oldest.of->chunks_in_flight;
     lane.counters.in_flight_bytes.fetch_sub(oldest.bytes, std::memory_order_relaxed);
-    lane.counters.copying_since_ns.store(lane.in_flight > 0 ? device_.now().count() : 0, std::memory_order_relaxed);
+    publish_copying(lane);
     if (status == event_status::complete) {
       chunk_arrived(lane, oldest);
     } else {
@@ -172,6 +172,13 @@ bool transfer_engine::reap(copy_lane& lane) {
   }
   if (lane.failing && lane.in_flight == 0) recover(lane);
   return any;
+}
+
+/// The oldest chunk in flight is the one that the link is at, from now on.
+void transfer_engine::publish_copying(copy_lane& lane) noexcept {
+  bool const any = lane.in_flight > 0;
+  lane.counters.copying_bytes.store(any ? lane.ring[lane.first].bytes : 0, std::memory_order_relaxed);
+  lane.counters.copying_since_ns.store(any ? device_.now().count() : 0, std::memory_order_relaxed);
 }
 
 void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
@@ -316,7 +323,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   }
   chosen.issued_bytes.store(chosen.issued_bytes + next.bytes, std::memory_order_relaxed);
   ++chosen.chunks_in_flight;
-  if (lane.in_flight++ == 0) lane.counters.copying_since_ns.store(now.count(), std::memory_order_relaxed);
+  if (lane.in_flight++ == 0) publish_copying(lane);
   lane.counters.in_flight_bytes.fetch_add(next.bytes, std::memory_order_relaxed);
   if (last) {
     std::erase(lane.waiting, &chosen);

@@ -44,6 +44,7 @@ struct link_counters {
   std::atomic<double> latency_us{0};    ///< the same of a chunk that meets an idle link
   std::atomic<std::size_t> in_flight_bytes{0};
   std::atomic<std::int64_t> copying_since_ns{0};  ///< the chunk that is being copied, on the device's clock; 0: none
+  std::atomic<std::size_t> copying_bytes{0};      ///< of that chunk
 };
 
 struct engine_options {
@@ -117,6 +118,7 @@ class transfer_engine final : private virtual_time::agent {
   bool progress();
   bool accept_submissions();
   bool reap(copy_lane& lane);
+  void publish_copying(copy_lane& lane) noexcept;
   bool handle_cancellations(copy_lane& lane);
   bool issue(copy_lane& lane);
   transfer* pick(copy_lane& lane);

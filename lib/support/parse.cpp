@@ -268,7 +268,7 @@ std::string write_link_schedule(std::vector<link_change> const& schedule) {
   for (auto const& [step, device_to_host, host_to_device] : schedule) {
     if (!text.empty()) text += ',';
     text += write_number(device_to_host);
-    if (host_to_device != device_to_host) text += "/" + write_number(host_to_device);
+    if (host_to_device != device_to_host) text += fmt::format("/{}", write_number(host_to_device));
     text += fmt::format("@{}", step);
   }
   return text;
