@@ -29,6 +29,7 @@ void session_core::follow(plan planned) {
   if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
   conductor_.emplace(std::move(planned));
   due_fetches_.reserve(conductor_->items());
+  felt_.followed_a_plan = true;
   plan_is_ours_ = false;
 }
 
@@ -136,6 +137,7 @@ void session_core::plan_if_ready() {
   how.fragmentation_margin = device_.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
   how.time_limit_ms = planning_ms;
   try {
+    felt_.planned = true;
     auto made = make_plan(*step, measured_hardware(), how);
     log_.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us, 100 * made.overhead());
     follow(std::move(made));

@@ -16,6 +16,7 @@ void session_core::offload(entry& e) {
   auto in_flight = store_.in_flight().reserve(e.bytes);
   if (!in_flight) {
     count(reason::deferred_in_flight_full);
+    journal_.decided(e, reason::deferred_in_flight_full);
     deferred_.push_back(e);
     return;
   }
@@ -82,6 +83,7 @@ transfer& session_core::new_transfer(entry& e, copy_direction direction) {
 
 void session_core::transfer_ended(transfer& ended) {
   --transfers_under_way_;
+  journal_.transferred(ended);
   ended.submitted = false;
   ended.in_flight = {};
   ended.gates.clear();

@@ -36,7 +36,7 @@ class borrowed_inputs {
 
 }  // namespace
 
-void session_core::recompute(entry& e, stream_ref stream, reason why) {
+void session_core::recompute(entry& e, stream_ref stream, reason why, outlook const& seen) {
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
   rebuilding_.push_back(&e);
@@ -79,7 +79,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why) {
   e.advance(item_state::resident);
   ++e.stats.recomputes;
   ++totals_.recomputes;
-  count(why, e);
+  count(why, e, seen);
 }
 
 void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs) {
@@ -94,8 +94,7 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
     throw recipe_error(fmt::format("the recipe of {} failed: {}", to_string(e.key), cause.what()));
   }
   e.ready = store_.events().record(stream);
-  measurements_.push_back({measurement::kind::recipe, &e, std::move(from),
-                           store_.events().record(stream, event_timing::on), recorder_.now()});
+  measure(measurement::kind::recipe, e, std::move(from), stream);
   if (recorder_.on()) recorder_.recipe_ran(e);
 }
 

@@ -23,6 +23,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   progress();
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);
+  journal_.needed(e);
   bring_back(e, stream);
   held.address_ = e.device.address();
   e.restored = true;
@@ -38,6 +39,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
 
 void session_core::bring_back(entry& e, stream_ref stream) {
   bool by_link = false;  // the recipe would have been sooner, but could not
+  outlook seen;
   for (int failures = 0;;) {
     switch (e.state()) {
       case item_state::offloading:
@@ -74,8 +76,8 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         if (failures > 1) {
           throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.failure));
         }
-        if (!by_link && recipe_is_sooner(e)) {
-          if (recompute_instead(e, stream)) return;
+        if (!by_link && recipe_is_sooner(e, seen)) {
+          if (recompute_instead(e, stream, seen)) return;
           by_link = true;
           break;
         }
@@ -83,8 +85,8 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name));
         break;
       case item_state::prefetching:
-        if (!by_link && recipe_is_sooner(e) && stop_prefetch(e, stream)) {
-          if (recompute_instead(e, stream)) return;
+        if (!by_link && recipe_is_sooner(e, seen) && stop_prefetch(e, stream)) {
+          if (recompute_instead(e, stream, seen)) return;
           by_link = true;
           break;
         }
@@ -94,7 +96,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
           break;
         }
-        count(reason::restored_from_host, e);
+        count(reason::restored_from_host, e, seen);
         return;
       case item_state::recomputing:
         throw_cycle(e);
@@ -152,8 +154,7 @@ void session_core::await_arrival(entry& e, stream_ref stream) {
   }
   if (e.state() == item_state::hosted) return;
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
-  measurements_.push_back({measurement::kind::exposed, &e, std::move(from),
-                           store_.events().record(stream, event_timing::on), recorder_.now()});
+  measure(measurement::kind::exposed, e, std::move(from), stream);
 }
 
 /// True if the transfer was stopped in time. The stream is then ordered after the chunks that were under
@@ -174,9 +175,9 @@ bool session_core::stop_prefetch(entry& e, stream_ref stream) {
 }
 
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
-bool session_core::recompute_instead(entry& e, stream_ref stream) {
+bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen) {
   try {
-    recompute(e, stream, reason::recomputed_sooner_than_transfer);
+    recompute(e, stream, reason::recomputed_sooner_than_transfer, seen);
     return true;
   } catch (stream_error const&) {
     throw;  // what failed was not the recipe's doing, and its owner must hear of it
@@ -186,12 +187,14 @@ bool session_core::recompute_instead(entry& e, stream_ref stream) {
   }
 }
 
-bool session_core::recipe_is_sooner(entry const& e) const {
+bool session_core::recipe_is_sooner(entry const& e, outlook& seen) const {
   if (!e.has_recipe) return false;
   double const arrival = arrival_us(e);
   if (arrival == unknown) return false;
   double const limit = arrival - settings_.stall_tolerance_us;
-  return rebuild_us(e, limit) < limit;
+  double const rebuild = rebuild_us(e, limit);
+  seen = {arrival, rebuild == unknown ? 0 : rebuild};
+  return rebuild < limit;
 }
 
 /// When the item would be on the device if it were urgent: behind the chunks that are in flight already.

@@ -1,13 +1,10 @@
-// session: the steps, the run-ahead bound, and the books; and the public face of the core.
+// session: the steps and the run-ahead bound; and the public face of the core.
 #include "ferry/session.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -50,27 +47,32 @@ session_core::session_core(device& on, config settings)
       policy_(settings_),
       order_(store_),
       recorder_(on),
+      journal_(on, settings_, log_, store_),
       engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
-  if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
-    throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
-  }
+  felt_.virtual_clock = on.time() != nullptr;
   measurements_.reserve(256);
   segment_marks_.reserve(settings_.run_ahead + 1);
 }
 
 session_core::~session_core() {
   // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
+  wait_for_all_transfers();
+}
+
+void session_core::wait_for_all_transfers() noexcept {
   try {
     patience waiting(device_);
     for (progress(); transfers_under_way_ > 0; progress()) waiting.wait();
   } catch (deadlock_error const& stuck) {
     log_.error("the session ends with transfers that never will: {}", stuck.what());
+  } catch (std::exception const& problem) {
+    log_.error("the session ends: {}", problem.what());
   }
 }
 
 void session_core::close() noexcept {
   release_everything();
-  write_stats_file();
+  finish_journal();
   let_go();
 }
 
@@ -103,6 +105,7 @@ void session_core::begin_step() {
   segment_entered_ = false;
   in_step_ = true;
   ++totals_.steps;
+  write_journal();
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->start_clock();
   }
@@ -125,6 +128,8 @@ void session_core::end_step() {
   }
   release_everything();
   order_.end_step();
+  journal_.end_step(engine_.counters(copy_direction::device_to_host).bytes_per_us / 1000,
+                    engine_.counters(copy_direction::host_to_device).bytes_per_us / 1000);
   scratch_reserve_bytes_ = scratch_peak_bytes_;
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->stop_clock();
@@ -168,6 +173,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   last_segment_ = key;
   last_pass_ = which;
   if (recorder_.on()) recorder_.entered(which, key, stream, store_.events());
+  journal_.entered(which, key, stream);
   bound_run_ahead(stream);
   if (conductor_) conduct(which, key, stream);
 }
@@ -176,6 +182,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
 /// transfers in hand.
 void session_core::bound_run_ahead(stream_ref stream) {
   segment_marks_.push_back(store_.events().record(stream));
+  note_run_ahead();
   if (segment_marks_.size() <= settings_.run_ahead) return;
   event_handle const oldest = std::move(segment_marks_.front());
   segment_marks_.erase(segment_marks_.begin());
@@ -185,7 +192,7 @@ void session_core::bound_run_ahead(stream_ref stream) {
     for (progress(); (status = device_.query(oldest.ref())) == event_status::pending; progress()) {
       wait_while_ahead(waiting);
     }
-    totals_.run_ahead_us += waiting.waited_us();
+    held_back(waiting.waited_us());
   }
   if (status == event_status::failed) {
     segment_marks_.clear();  // one failure is reported once
@@ -208,29 +215,6 @@ void session_core::progress() {
 void session_core::wait_while_ahead(patience& waiting) {
   bool const moving = transfers_under_way_ > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
   waiting.wait(std::chrono::microseconds(moving ? 500 : 2000));
-}
-
-void session_core::take_measurements(bool wait) {
-  patience waiting(device_);
-  std::erase_if(measurements_, [&](measurement const& m) {
-    auto status = device_.query(m.to.ref());
-    while (wait && status == event_status::pending) {
-      waiting.wait();
-      status = device_.query(m.to.ref());
-    }
-    if (status == event_status::pending) return false;
-    if (status == event_status::failed || device_.query(m.from.ref()) == event_status::failed) return true;
-    double const took_us = device_.elapsed_us(m.from.ref(), m.to.ref());
-    if (m.what == measurement::kind::exposed) {
-      m.item->stats.exposed_us += took_us;
-      totals_.exposed_us += took_us;
-      recorder_.stood_still(m.stretch, took_us);
-    } else {
-      m.item->stats.recipe_us = took_us;
-      totals_.recompute_us += took_us;
-    }
-    return true;
-  });
 }
 
 block session_core::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
@@ -285,50 +269,6 @@ std::optional<item_state> session_core::state(item_key const& key) const {
   return e->state();
 }
 
-session_stats session_core::stats() {
-  progress();
-  take_measurements(false);
-  session_stats now = totals_;
-  now.device = store_.device_tier().stats();
-  now.pinned = store_.pinned_tier().stats();
-  now.in_flight = store_.in_flight().stats();
-  now.adopted_bytes = store_.device_tier().adopted_bytes();
-  auto const link = [this](copy_direction direction) {
-    auto const& from = engine_.counters(direction);
-    return link_stats{from.transfers, from.abandoned,          from.failed, from.chunks, from.bytes,
-                      from.busy_us,   from.bytes_per_us / 1000};
-  };
-  now.device_to_host = link(copy_direction::device_to_host);
-  now.host_to_device = link(copy_direction::host_to_device);
-  now.items.reserve(store_.entries().size());
-  for (auto const& [key, e] : store_.entries()) {
-    now.items.push_back(e.stats);
-    auto& item = now.items.back();
-    item.hidden_us = std::max(0.0, e.moved_us - item.exposed_us);
-    now.hidden_us += item.hidden_us;
-  }
-  std::ranges::sort(now.items, [](item_stats const& a, item_stats const& b) {
-    return std::tie(a.key.micro_batch, a.key.segment, a.key.name) <
-           std::tie(b.key.micro_batch, b.key.segment, b.key.name);
-  });
-  return now;
-}
-
-void session_core::write_stats_file() noexcept {
-  if (settings_.stats_file.empty()) return;
-  try {
-    // Written beside and renamed, so that a full disk leaves the old file.
-    std::string const beside = settings_.stats_file + ".tmp";
-    std::ofstream out(beside, std::ios::trunc);
-    out << to_json(stats()) << '\n';
-    out.close();
-    if (!out) throw error("writing failed");
-    std::filesystem::rename(beside, settings_.stats_file);
-  } catch (std::exception const& e) {
-    log_.error("FERRY_STATS='{}': {}", settings_.stats_file, e.what());
-  }
-}
-
 }  // namespace ferry::path
 
 namespace ferry {
@@ -368,6 +308,7 @@ plan const* session::followed() const noexcept { return core_->followed(); }
 void session::record_profile(bool on) { core_->record_profile(on); }
 std::optional<profile> session::recorded_profile() { return core_->recorded_profile(); }
 session_stats session::stats() const { return core_->stats(); }
+std::string session::explain() const { return core_->explain(); }
 config const& session::settings() const noexcept { return core_->settings(); }
 
 }  // namespace ferry

@@ -1,5 +1,5 @@
 // The session's inside. Its functions stand in the files of the path: save.cpp, offload.cpp, prefetch.cpp,
-// restore.cpp, recompute.cpp; session.cpp has the steps, the room and the books.
+// restore.cpp, recompute.cpp; session.cpp has the steps, room.cpp the room and books.cpp the books.
 //
 // Everything here belongs to the session's thread. The only other thread is the transfer engine's, reached
 // through its queues: `progress` takes in what it has ended, and every call of the trainer makes progress.
@@ -15,6 +15,8 @@
 
 #include "ferry/session.hpp"
 #include "path/conductor.hpp"
+#include "path/effects.hpp"
+#include "path/journal.hpp"
 #include "path/need_order.hpp"
 #include "path/policy.hpp"
 #include "path/recorder.hpp"
@@ -58,6 +60,7 @@ class session_core {
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
+  [[nodiscard]] std::string explain();
   [[nodiscard]] config const& settings() const noexcept { return settings_; }
 
  private:
@@ -66,7 +69,7 @@ class session_core {
     if (--holders_ == 0) delete this;
   }
 
-  // session.cpp: checks, the run-ahead bound, and the books
+  // session.cpp: checks and the run-ahead bound
   void release_everything() noexcept;
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
@@ -75,13 +78,36 @@ class session_core {
   void enter_segment(pass which, item_key const& key, stream_ref stream);
   void progress();
   void wait_while_ahead(patience& waiting);
+  void wait_for_all_transfers() noexcept;
+
+  /// Something that was timed on a stream, to be read once it is over.
+  struct measurement {
+    enum class kind : std::uint8_t { exposed, recipe };
+    kind what;
+    entry* item;
+    event_handle from;
+    event_handle to;
+    std::int32_t stretch;  ///< of the recorder
+    journal::place place;
+  };
+
+  // books.cpp: what happened, and why
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
-  void count(reason why, entry& e) noexcept {
+  void count(reason why, entry& e, outlook const& seen = {}) noexcept {
     e.stats.last = why;
     count(why);
+    felt_.weighed |= seen.transfer_us > 0 && seen.recipe_us > 0;
+    journal_.decided(e, why, seen);
   }
+  /// Times the stream from `from` until now, for the item's account.
+  void measure(measurement::kind what, entry& e, event_handle from, stream_ref stream);
   void take_measurements(bool wait);
-  void write_stats_file() noexcept;
+  void account(measurement const& m, double took_us);
+  void waited_for_bytes(entry* blamed, double us);
+  void held_back(double us);
+  void note_run_ahead();
+  void write_journal();
+  void finish_journal() noexcept;
 
   // room.cpp: device bytes
   [[nodiscard]] device_region make_room(std::size_t bytes, label const& name);
@@ -121,10 +147,10 @@ class session_core {
   void wait_for_transfer(entry const& e);
   void await_arrival(entry& e, stream_ref stream);
   [[nodiscard]] bool stop_prefetch(entry& e, stream_ref stream);
-  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream);
+  [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen);
   [[nodiscard]] double arrival_us(entry const& e) const;
   [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
-  [[nodiscard]] bool recipe_is_sooner(entry const& e) const;
+  [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen) const;
 
   // conduct.cpp: following a plan, and making one
   [[nodiscard]] decision decide(entry const& e);
@@ -135,19 +161,10 @@ class session_core {
   void forget_plan(std::string const& why);
 
   // recompute.cpp
-  void recompute(entry& e, stream_ref stream, reason why);
+  void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs);
   [[noreturn]] void throw_cycle(entry const& e) const;
 
-  /// Something that was timed on a stream, to be read once it is over.
-  struct measurement {
-    enum class kind : std::uint8_t { exposed, recipe };
-    kind what;
-    entry* item;
-    event_handle from;
-    event_handle to;
-    std::int32_t stretch;  ///< of the recorder
-  };
   /// A fetch whose position the trainer has reached.
   struct due_fetch {
     entry* item;
@@ -167,6 +184,8 @@ class session_core {
   policy policy_;
   need_order order_;
   recorder recorder_;
+  journal journal_;
+  effects felt_;
   std::optional<conductor> conductor_;
   std::vector<due_fetch> due_fetches_;  // in the plan's order
   std::size_t next_fetch_ = 0;

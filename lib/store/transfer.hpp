@@ -61,6 +61,9 @@ struct transfer {
   std::string failure;
   std::uint64_t checksum = 0;
   double moved_us = 0;
+  // When bytes were under way, on the device's clock: without the time that its first chunk was queued behind others.
+  std::chrono::nanoseconds copying_since{0};
+  std::chrono::nanoseconds copying_until{0};
 
   // The engine's own.
   std::size_t issued_bytes = 0;

@@ -126,8 +126,9 @@ constexpr std::array settings_table{
     row<&config::host_budget, read_amount, write_amount>(
         "FERRY_HOST_BUDGET", "pinned bytes for offloaded items, or a share of the device's pinned memory",
         amount_words),
-    row<&config::policy, read_policy, write_policy>("FERRY_POLICY", "what becomes of an item between its uses",
-                                                    "auto, keep, recompute, offload, selective, every=N, sqrt or plan=FILE"),
+    row<&config::policy, read_policy, write_policy>(
+        "FERRY_POLICY", "what becomes of an item between its uses",
+        "auto, keep, recompute, offload, selective, every=N, sqrt or plan=FILE"),
     row<&config::min_bytes, bytes_within<0, no_limit>, write_bytes>("FERRY_MIN_BYTES", "smaller items are kept",
                                                                     bytes_words),
     row<&config::max_in_flight, read_amount, write_amount>(
@@ -144,8 +145,11 @@ constexpr std::array settings_table{
         "microseconds, 0 to 1e9"),
     row<&config::verify, word_value<verify_mode, verify_words>, word_text<verify_mode, verify_words>>(
         "FERRY_VERIFY", "verify every round trip", "off or checksum"),
-    row<&config::stats_file, file_path, file_path_text>("FERRY_STATS", "file for the session's statistics, as JSON",
-                                                        "a file path or off"),
+    row<&config::trace_file, file_path, file_path_text>(
+        "FERRY_TRACE", "file for what happened when, as trace events for Perfetto", "a file path or off"),
+    row<&config::stats_file, file_path, file_path_text>(
+        "FERRY_STATS", "file for the session's statistics: a line of JSON for each step, and one for all",
+        "a file path or off"),
     row<&config::log, word_value<log_level, log_words>, word_text<log_level, log_words>>(
         "FERRY_LOG", "what is reported on standard error", "off, error, warning, info or debug"),
     row<&config::device_bytes, bytes_within<1, no_limit>, write_bytes>(
@@ -196,6 +200,8 @@ void config::set(std::string_view variable, std::string_view value) {
     throw setting_error(
         fmt::format("{}={}: {}; accepted: {}", variable, support::quoted(value), problem.what(), found->accepted));
   }
+  std::erase(given, variable);
+  if (found->get(*this) != found->get(config{})) given.emplace_back(variable);
 }
 
 config config::from_entries(std::vector<std::string> const& entries) {
