@@ -94,10 +94,11 @@ struct item_stats {
   std::uint64_t restores = 0;
   std::uint64_t offloads = 0;
   std::uint64_t recomputes = 0;
-  double hidden_us = 0;     ///< transfer time that nothing waited for
-  double exposed_us = 0;    ///< time its consumer's stream stood still for it, or the host for its device bytes
-  double recipe_us = 0;     ///< how long its recipe took last time; 0 until it has run
-  double recompute_us = 0;  ///< all runs of its recipe
+  double hidden_us = 0;            ///< transfer time that nothing waited for
+  double exposed_us = 0;           ///< time its consumer's stream stood still for it, or the host for its device bytes
+  double waited_for_bytes_us = 0;  ///< the host's part of it
+  double recipe_us = 0;            ///< how long its recipe took last time; 0 until it has run
+  double recompute_us = 0;         ///< all runs of its recipe
   reason last = reason::kept_by_policy;
 };
 

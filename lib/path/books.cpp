@@ -49,7 +49,10 @@ void session_core::waited_for_bytes(entry* blamed, double us) {
   felt_.room_was_short = true;
   totals_.waited_for_bytes_us += us;
   totals_.exposed_us += us;
-  if (blamed != nullptr) blamed->stats.exposed_us += us;
+  if (blamed != nullptr) {
+    blamed->stats.exposed_us += us;
+    blamed->stats.waited_for_bytes_us += us;
+  }
   journal_.waited_for_bytes(blamed, us);
 }
 
@@ -76,8 +79,19 @@ void session_core::write_journal() {
 
 void session_core::finish_journal() noexcept {
   if (!journal_.on()) return;
-  // Nobody holds a block or lease any more: what is under way is waited for in any case.
-  if (holders_ == 1) wait_for_all_transfers();
+  try {
+    // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work is
+    // the trainer's, who may never let it end.
+    constexpr double long_enough_us = 1e6;
+    if (holders_ == 1) wait_for_all_transfers();
+    patience waiting(device_);
+    for (take_measurements(false); !measurements_.empty() || !journal_.marks_passed(); take_measurements(false)) {
+      if (holders_ > 1 || waiting.waited_us() > long_enough_us) break;
+      waiting.wait();
+    }
+  } catch (std::exception const& problem) {
+    log_.info("what the last step took is not known in full: {}", problem.what());
+  }
   try {
     journal_.finish(stats());
   } catch (std::exception const& problem) {

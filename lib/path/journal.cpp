@@ -62,6 +62,7 @@ void journal::begin_step(std::uint64_t number, plan const* followed) {
   if (trace_) tie_clocks();
   open_book(number);
   now_->began_us = now_->ended_us = now_us();
+  first_mark_ = {};
   now_->planned_us = followed != nullptr ? followed->step_us : 0;
   last_stream_ = {};
 }
@@ -104,6 +105,11 @@ void journal::tie_clocks() {
   }
 }
 
+void journal::allocated(stream_ref stream) {
+  if (!on() || now_->ended || first_mark_ || !now_->stretches.empty()) return;
+  first_mark_ = store_.events().record(stream, event_timing::on);
+}
+
 void journal::entered(pass which, item_key const& key, stream_ref stream) {
   if (!on()) return;
   if (!trace_ && !now_->stretches.empty()) {
@@ -116,7 +122,9 @@ void journal::entered(pass which, item_key const& key, stream_ref stream) {
   entered.micro_batch = key.micro_batch;
   entered.segment = key.segment;
   entered.lane = lane_of(*now_, stream);
-  entered.from = store_.events().record(stream, event_timing::on);
+  bool const from_the_start = first_mark_ && first_mark_.stream() == stream;
+  entered.from = from_the_start ? first_mark_ : store_.events().record(stream, event_timing::on);
+  first_mark_ = {};
   if (now_->stretches.size() > 1 && !std::prev(now_->stretches.end(), 2)->to) {
     std::prev(now_->stretches.end(), 2)->to = entered.from;
   }
@@ -169,7 +177,6 @@ void journal::decided(store::entry const& e, reason why, outlook const& seen) no
   } catch (std::bad_alloc const&) {
     return;  // a note less
   }
-  if (item_line* const line = line_of(e)) line->last_decision = static_cast<std::uint32_t>(now_->decisions.size()) - 1;
 }
 
 void journal::transferred(store::transfer const& ended) {
@@ -272,6 +279,10 @@ void journal::finish(session_stats const& totals) noexcept {
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->tell(nullptr);
   }
+}
+
+bool journal::marks_passed() const {
+  return std::ranges::all_of(open_, [this](auto const& book) { return marks_passed(*book); });
 }
 
 bool journal::marks_passed(step_book const& book) const {

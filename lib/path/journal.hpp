@@ -39,6 +39,8 @@ class journal final : private store::budget_watcher {
   void end_step(double out_gbps, double in_gbps);
 
   // Hooks along the path. Each may be called at any time; those without a step under way add to the last one.
+  /// The stream is about to be given work: with the first such call a step begins on the device.
+  void allocated(stream_ref stream);
   void entered(pass which, item_key const& key, stream_ref stream);
   void saved(store::entry& e);
   void needed(store::entry const& e);
@@ -58,6 +60,8 @@ class journal final : private store::budget_watcher {
   [[nodiscard]] place place_of(store::entry const& e) const noexcept;
   void measured(compute_line::kind what, place const& at, store::event_handle const& from, double took_us);
 
+  /// All work of the steps that are not written yet is over.
+  [[nodiscard]] bool marks_passed() const;
   /// Writes the steps before `first_open`, as far as their work is over.
   void flush(std::uint64_t first_open);
   /// Writes all there is, the totals last. Nothing is written afterwards.
@@ -92,6 +96,7 @@ class journal final : private store::budget_watcher {
   std::vector<std::unique_ptr<step_book>> spare_;
   step_book* now_ = nullptr;  // null: off
   stream_ref last_stream_;
+  store::event_handle first_mark_;  // where the step began, until its first stretch has it
 };
 
 }  // namespace ferry::path

@@ -221,6 +221,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   require_own(stream);
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
+  journal_.allocated(stream);
   auto region = make_room(bytes, purpose);
   store_.device_tier().order_after_uses(region, stream);
   if (idle_slots_.empty()) {

@@ -97,7 +97,7 @@ class session_core {
     e.stats.last = why;
     count(why);
     felt_.weighed |= seen.transfer_us > 0 && seen.recipe_us > 0;
-    journal_.decided(e, why, seen);
+    if (journal_.on()) journal_.decided(e, why, seen);
   }
   /// Times the stream from `from` until now, for the item's account.
   void measure(measurement::kind what, entry& e, event_handle from, stream_ref stream);

@@ -34,7 +34,6 @@ struct item_line {
   double exposed_us = 0;              ///< of which somebody waited for so long
   double recipe_us = 0;               ///< runs of its recipe
   std::uint32_t needed_in = no_line;  ///< the stretch in which it was
-  std::uint32_t last_decision = no_line;
 };
 
 struct decision_line {

@@ -142,9 +142,11 @@ void trace_writer::copies(step_book const& book) {
 }
 
 void trace_writer::host(step_book const& book) {
-  slice(fmt::format("step {}", book.number), "step", book.began_us, book.ended_us, host_lane);
-  if (book.planned_us > 0) argument("planned_us", book.planned_us);
-  end_event();
+  if (book.number > 0) {
+    slice(fmt::format("step {}", book.number), "step", book.began_us, book.ended_us, host_lane);
+    if (book.planned_us > 0) argument("planned_us", book.planned_us);
+    end_event();
+  }
   for (auto const& one : book.waits) {
     bool const bytes = one.what == host_line::kind::waiting_for_bytes;
     slice(bytes ? "waiting for bytes" : "held back by FERRY_RUN_AHEAD", bytes ? "wait" : "run_ahead", one.from_us,
@@ -183,7 +185,7 @@ void trace_writer::flows(step_book const& book) {
     bool const came_back = item.offload_ended_us >= 0 && item.arrived_us >= 0 && item.needed_in < book.stretches.size();
     if (!came_back) continue;
     auto const& stretch = book.stretches[item.needed_in];
-    if (stretch.to_us < item.arrived_us) continue;  // it came of its own, and was there before it was asked for again
+    if (stretch.to_us < item.arrived_us) continue;  // it came for a later use, or the stretch has no times
     std::uint64_t const id = ++flows_;
     flow('s', id, item, item.offload_began_us, out_lane);
     flow('t', id, item, item.fetch_began_us, in_lane);

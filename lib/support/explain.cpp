@@ -79,11 +79,11 @@ std::string explain(decision_record const& decision) {
     case reason::evicted_for_space:
       return fmt::format("sent away: its {} of device memory were needed, and its host copy was still good", bytes);
     case reason::restored_resident:
-      return "it was still there";
+      return "it was there";
     case reason::restored_from_host:
       return words_of_restore(decision);
     case reason::offload_cancelled_by_restore:
-      return "it was still there: needed again before its copy had ended";
+      return "it was there: needed again before its copy had ended";
     case reason::prefetch_cancelled_for_space:
       return fmt::format("its way back was given up: the {} of device memory were needed", bytes);
     case reason::recomputed_by_plan:
@@ -124,9 +124,10 @@ std::string culprits(std::vector<std::pair<double, std::string>> all, double ste
   return text;
 }
 
-std::string waiting_culprits(session_stats const& stats, double steps) {
+template <typename Cost>
+std::string dear_items(session_stats const& stats, double steps, Cost cost) {
   std::vector<std::pair<double, std::string>> all;
-  for (auto const& item : stats.items) all.emplace_back(item.exposed_us, to_string(item.key));
+  for (auto const& item : stats.items) all.emplace_back(cost(item), to_string(item.key));
   return culprits(std::move(all), steps);
 }
 
@@ -146,13 +147,14 @@ std::string waiting_remedy(session_stats const& stats, config const& settings) {
   return text;
 }
 
-std::string bytes_remedy(session_stats const& stats) {
+std::string bytes_remedy(session_stats const& stats, config const& settings) {
   std::string text = "raise FERRY_BUDGET";
   if (stats.count(reason::deferred_in_flight_full) > 0) {
     text += fmt::format(", or FERRY_MAX_IN_FLIGHT, which was used up {} times",
                         stats.count(reason::deferred_in_flight_full));
   }
-  return text + ", or FERRY_RUN_AHEAD lower, so that fewer segments want memory at once";
+  if (settings.run_ahead > 1) text += ", or lower FERRY_RUN_AHEAD, so that fewer segments want memory at once";
+  return text;
 }
 
 std::string recompute_remedy(session_stats const& stats, config const& settings) {
@@ -168,11 +170,14 @@ std::string recompute_remedy(session_stats const& stats, config const& settings)
 
 std::vector<cause> causes_of(session_stats const& stats, config const& settings, double steps) {
   std::vector<cause> causes;
-  double const streams_us = stats.exposed_us - stats.waited_for_bytes_us;
-  causes.push_back(
-      {streams_us, "compute waited for transfers" + waiting_culprits(stats, steps), waiting_remedy(stats, settings)});
-  causes.push_back(
-      {stats.waited_for_bytes_us, "the host waited for device bytes on their way out", bytes_remedy(stats)});
+  auto const of_streams = [](item_stats const& item) { return item.exposed_us - item.waited_for_bytes_us; };
+  auto const of_host = [](item_stats const& item) { return item.waited_for_bytes_us; };
+  causes.push_back({stats.exposed_us - stats.waited_for_bytes_us,
+                    "compute waited for transfers" + dear_items(stats, steps, of_streams),
+                    waiting_remedy(stats, settings)});
+  causes.push_back({stats.waited_for_bytes_us,
+                    "the host waited for device bytes on their way out" + dear_items(stats, steps, of_host),
+                    bytes_remedy(stats, settings)});
   causes.push_back(
       {stats.recompute_us, "recomputed" + recipe_culprits(stats, steps), recompute_remedy(stats, settings)});
   causes.push_back({stats.run_ahead_us, "the host was held back; the device had work meanwhile",

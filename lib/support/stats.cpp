@@ -66,10 +66,18 @@ json json_of(item_key const& key) {
 }
 
 json json_of(item_stats const& item) {
-  return {{"key", json_of(item.key)},          {"bytes", item.bytes},           {"saves", item.saves},
-          {"restores", item.restores},         {"offloads", item.offloads},     {"recomputes", item.recomputes},
-          {"hidden_us", item.hidden_us},       {"exposed_us", item.exposed_us}, {"recipe_us", item.recipe_us},
-          {"recompute_us", item.recompute_us}, {"last", to_string(item.last)}};
+  return {{"key", json_of(item.key)},
+          {"bytes", item.bytes},
+          {"saves", item.saves},
+          {"restores", item.restores},
+          {"offloads", item.offloads},
+          {"recomputes", item.recomputes},
+          {"hidden_us", item.hidden_us},
+          {"exposed_us", item.exposed_us},
+          {"recipe_us", item.recipe_us},
+          {"waited_for_bytes_us", item.waited_for_bytes_us},
+          {"recompute_us", item.recompute_us},
+          {"last", to_string(item.last)}};
 }
 
 /// Words to counts; what never happened is left out.
