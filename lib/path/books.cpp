@@ -44,6 +44,18 @@ void session_core::account(measurement const& m, double took_us) {
   }
 }
 
+/// Whose the transfer is: an item may be released before what moves it has ended.
+void session_core::sign(transfer& t, entry const& e) {
+  t.key = e.key;
+  t.saved_in_step = e.saved_in_step;
+  t.journal_line = e.journal_line;
+}
+
+void session_core::account(transfer const& ended) {
+  if (entry* const e = store_.known(ended.key)) e->moved_us += ended.moved_us;
+  journal_.transferred(ended);
+}
+
 /// The host has waited for device bytes, until now.
 void session_core::waited_for_bytes(entry* blamed, double us) {
   felt_.room_was_short = true;
@@ -74,14 +86,17 @@ void session_core::write_journal() {
   journal_.begin_step(totals_.steps, followed());
   std::uint64_t first_open = totals_.steps;
   for (auto const& m : measurements_) first_open = std::min(first_open, m.place.step);
+  for (auto const& t : transfers_) {
+    if (t->submitted) first_open = std::min(first_open, t->saved_in_step);
+  }
   journal_.flush(first_open);
 }
 
 void session_core::finish_journal() noexcept {
   if (!journal_.on()) return;
   try {
-    // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work is
-    // the trainer's, who may never let it end.
+    // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work
+    // is the trainer's, who may never let it end.
     constexpr double long_enough_us = 1e6;
     if (holders_ == 1) wait_for_all_transfers();
     patience waiting(device_);

@@ -184,7 +184,9 @@ void journal::transferred(store::transfer const& ended) {
   auto const outcome = ended.phase.load(std::memory_order_acquire);
   std::size_t const arrived = ended.arrived_bytes.load(std::memory_order_relaxed);
   bool const completed = outcome == store::transfer_phase::completed;
-  auto& link = now_->links[static_cast<std::size_t>(ended.direction)];
+  step_book* const its_own = book_of(ended.saved_in_step);
+  step_book& book = its_own != nullptr ? *its_own : *now_;
+  auto& link = book.links[static_cast<std::size_t>(ended.direction)];
   ++(completed ? link.transfers : outcome == store::transfer_phase::abandoned ? link.abandoned : link.failed);
   link.bytes += arrived;
 
@@ -192,17 +194,17 @@ void journal::transferred(store::transfer const& ended) {
   if (!began && outcome == store::transfer_phase::abandoned) return;
   double const from_us = arrived > 0 ? us_of(ended.copying_since) : began ? us_of(ended.began) : now_us();
   double const to_us = arrived > 0 ? us_of(ended.copying_until) : now_us();
-  std::uint32_t const index = ended.item != nullptr ? index_of(*ended.item) : no_line;
+  std::uint32_t const index = its_own != nullptr ? ended.journal_line : no_line;
   if (trace_) {
-    now_->copies.push_back({ended.direction, outcome, ended.name, index, ended.bytes, arrived, from_us, to_us});
+    book.copies.push_back({ended.direction, outcome, ended.name, index, ended.bytes, arrived, from_us, to_us});
   }
-  item_line* const line = ended.item != nullptr ? line_of(*ended.item) : nullptr;
-  if (line == nullptr) return;
-  line->moved_us += ended.moved_us;
+  if (!book.has(index)) return;
+  auto& line = book.items[index];
+  line.moved_us += ended.moved_us;
   if (!completed) return;
   bool const out = ended.direction == copy_direction::device_to_host;
-  (out ? line->offload_began_us : line->fetch_began_us) = from_us;
-  (out ? line->offload_ended_us : line->arrived_us) = to_us;
+  (out ? line.offload_began_us : line.fetch_began_us) = from_us;
+  (out ? line.offload_ended_us : line.arrived_us) = to_us;
 }
 
 void journal::waited_for_bytes(store::entry const* blamed, double us) {

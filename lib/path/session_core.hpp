@@ -103,6 +103,8 @@ class session_core {
   void measure(measurement::kind what, entry& e, event_handle from, stream_ref stream);
   void take_measurements(bool wait);
   void account(measurement const& m, double took_us);
+  static void sign(transfer& t, entry const& e);
+  void account(transfer const& ended);
   void waited_for_bytes(entry* blamed, double us);
   void held_back(double us);
   void note_run_ahead();

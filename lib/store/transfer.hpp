@@ -41,7 +41,11 @@ struct transfer {
 
   // The session's own notes.
   bool submitted = false;
-  entry* item = nullptr;
+  entry* item = nullptr;  ///< null once it has been released
+  // Whose it is on the books, whatever becomes of the item.
+  item_key key;
+  std::uint64_t saved_in_step = 0;
+  std::uint32_t journal_line = 0;
   reservation in_flight;
   // What the transfer still touches of an item released meanwhile; freed when it has ended.
   bool orphaned = false;
