@@ -41,14 +41,13 @@ struct transfer {
 
   // The session's own notes.
   bool submitted = false;
-  entry* item = nullptr;  ///< null once it has been released
-  // Whose it is on the books, whatever becomes of the item.
+  bool orphaned = false;  ///< its item was released meanwhile; what it still touches of it is below
+  std::uint32_t journal_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
   item_key key;
   std::uint64_t saved_in_step = 0;
-  std::uint32_t journal_line = 0;
+  entry* item = nullptr;  ///< null once it has been released
   reservation in_flight;
   // What the transfer still touches of an item released meanwhile; freed when it has ended.
-  bool orphaned = false;
   device_region orphaned_device;
   slab_piece orphaned_pinned;
   std::vector<event_handle> orphaned_uses;

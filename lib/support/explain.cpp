@@ -23,9 +23,9 @@ std::string recipe_words(decision_record const& what, std::string_view before) {
 
 std::string words_of_restore(decision_record const& what) {
   auto const bytes = format_bytes(what.bytes);
-  std::string const waited = what.took_us > 0
-                                 ? fmt::format("brought back: waited {} for {}", duration_words(what.took_us), bytes)
-                                 : fmt::format("brought back: {} in time", bytes);
+  std::string waited = what.took_us > 0
+                           ? fmt::format("brought back: waited {} for {}", duration_words(what.took_us), bytes)
+                           : fmt::format("brought back: {} in time", bytes);
   if (what.seen.recipe_us <= 0) return waited;
   return fmt::format("{}, recipe would have taken {}", waited, duration_words(what.seen.recipe_us));
 }
@@ -135,6 +135,7 @@ std::string recipe_culprits(session_stats const& stats, double steps) {
   std::map<std::string, double> by_name;
   for (auto const& item : stats.items) by_name[item.key.name.str()] += item.recompute_us;
   std::vector<std::pair<double, std::string>> all;
+  all.reserve(by_name.size());
   for (auto const& [name, us] : by_name) all.emplace_back(us, name);
   return culprits(std::move(all), steps);
 }
