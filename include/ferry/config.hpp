@@ -66,7 +66,8 @@ struct config {
   bool adapt = true;                                    ///< plan again, and tune, when steps are not as forecast
   double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
-  std::string stats_file;  ///< where the session writes its statistics, as JSON
+  std::string trace_file;  ///< where the session writes what happened when, for Perfetto
+  std::string stats_file;  ///< where the session writes its statistics, a line of JSON for each step
   log_level log = log_level::warning;
 
   // The host device; the first four also the sim device.
@@ -78,6 +79,8 @@ struct config {
   link_value link_latency_us{10, 10, false};
   unsigned compute_threads = 0;
   bool check_order = false;
+
+  std::vector<std::string> given;  ///< variables that were `set`, to a value other than the default's
 
   /// Defaults, overridden by `FERRY_*` environment variables. Throws: `setting_error` that names the
   /// variable, its value and what is accepted; unknown `FERRY_*` names are errors too.

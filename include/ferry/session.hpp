@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "ferry/config.hpp"
@@ -200,6 +201,8 @@ class session {
   void synchronize();
 
   [[nodiscard]] session_stats stats() const;
+  /// Where time was lost, dearest cause first, and which setting would change it; then the settings that had no effect.
+  [[nodiscard]] std::string explain() const;
   [[nodiscard]] config const& settings() const noexcept;
 
  private:

@@ -64,10 +64,29 @@ enum class reason : std::uint8_t {
 inline constexpr std::size_t reason_count = static_cast<std::size_t>(reason::count_);
 [[nodiscard]] std::string_view to_string(reason why) noexcept;
 
-/// What a decision between waiting and recomputing saw, from then on.
+/// What was foreseen when a decision was made; 0 where it was not known.
 struct outlook {
-  double transfer_us = 0;  ///< the wait for the transfer, beyond what the device had to do anyway; 0: not looked at
-  double recipe_us = 0;    ///< the recipe, with what its inputs need; 0: not looked at
+  double transfer_us = 0;  ///< how long the stream would stand still for the transfer, once it has done what it has to do
+  double recipe_us = 0;    ///< how long the recipe would take, with whatever its inputs need first
+};
+
+/// One decision about one item.
+struct decision_record {
+  item_key key;
+  std::size_t bytes = 0;
+  reason why = reason::kept_by_policy;
+  outlook seen;
+  double at_us = 0;    ///< since the session began, by the device's clock
+  double took_us = 0;  ///< what it then cost: the recipe's run, or how long its consumer stood still
+};
+
+/// "recomputed: would have waited 4.10 ms for 18.0 MiB, recipe took 1.20 ms"
+[[nodiscard]] std::string explain(decision_record const& decision);
+
+/// A setting that was given and changed nothing.
+struct idle_setting {
+  std::string variable;  ///< "FERRY_CHUNK_BYTES"
+  std::string why;       ///< "nothing was copied"
 };
 
 /// One item over all steps, every micro-batch on its own.
@@ -78,9 +97,11 @@ struct item_stats {
   std::uint64_t restores = 0;
   std::uint64_t offloads = 0;
   std::uint64_t recomputes = 0;
-  double hidden_us = 0;   ///< transfer time that nothing waited for
-  double exposed_us = 0;  ///< time its consumer's stream stood still for it, or the host for its device bytes
-  double recipe_us = 0;   ///< how long its recipe took last time; 0 until it has run
+  double hidden_us = 0;            ///< transfer time that nothing waited for
+  double exposed_us = 0;           ///< time its consumer's stream stood still for it, or the host for its device bytes
+  double waited_for_bytes_us = 0;  ///< the host's part of it
+  double recipe_us = 0;            ///< how long its recipe took last time; 0 until it has run
+  double recompute_us = 0;         ///< all runs of its recipe
   reason last = reason::kept_by_policy;
 };
 
@@ -105,11 +126,13 @@ struct session_stats {
   link_stats host_to_device;
   std::array<std::uint64_t, reason_count> reasons{};
   std::vector<item_stats> items;
+  /// Settings given by name, away from their default, that no decision of the session depended on.
+  std::vector<idle_setting> settings_without_effect;
 
   [[nodiscard]] std::uint64_t count(reason why) const noexcept { return reasons[static_cast<std::size_t>(why)]; }
 };
 
-/// The same as JSON text, one object, keys as the members are called.
-[[nodiscard]] std::string to_json(session_stats const& stats);
+/// The same as JSON text, one object, keys as the members are called; on one line if `indent` is negative.
+[[nodiscard]] std::string to_json(session_stats const& stats, int indent = 2);
 
 }  // namespace ferry

@@ -163,6 +163,7 @@ std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t mic
   constexpr std::size_t unit = std::size_t{64} << 10;
   constexpr std::size_t slack_bytes = std::size_t{1} << 20;
   std::size_t const most = (most_bytes + unit - 1) / unit;
+  settings.trace_file.clear();
   settings.stats_file.clear();
   settings.log = log_level::off;
   settings.host_budget = byte_amount::exactly(settings.host_budget.of(settings.pinned_bytes));

@@ -61,6 +61,7 @@ void session_core::plan_if_ready() {
     return;
   }
   try {
+    felt_.planned = true;
     auto task = planning_for(*step);
     task.how.time_limit_ms = first_planning_ms;
     auto made = make_plan(task.step, task.on, task.how);

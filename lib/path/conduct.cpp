@@ -22,6 +22,7 @@ bool reaches_beyond(item_key const& key, recipe const& how) {
 void session_core::follow(plan planned) {
   if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
   follow(plan_set(std::move(planned)));
+  felt_.followed_a_plan = true;
   plan_is_ours_ = false;
 }
 

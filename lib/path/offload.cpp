@@ -16,6 +16,7 @@ void session_core::offload(entry& e) {
   auto in_flight = store_.in_flight().reserve(e.bytes);
   if (!in_flight) {
     count(reason::deferred_in_flight_full);
+    journal_.decided(e, reason::deferred_in_flight_full);
     deferred_.push_back(e);
     return;
   }
@@ -65,6 +66,7 @@ transfer& session_core::new_transfer(entry& e, copy_direction direction) {
   t.name = e.key.name;
   t.priority = ++transfer_order_;
   t.item = &e;
+  sign(t, e);
   t.submitted = true;
   t.phase.store(transfer_phase::queued, std::memory_order_relaxed);
   t.cancel.store(false, std::memory_order_relaxed);
@@ -82,12 +84,12 @@ transfer& session_core::new_transfer(entry& e, copy_direction direction) {
 
 void session_core::transfer_ended(transfer& ended) {
   --transfers_under_way_;
+  account(ended);
   ended.submitted = false;
   ended.in_flight = {};
   ended.gates.clear();
   if (entry* const e = std::exchange(ended.item, nullptr)) {
     e->moving = nullptr;
-    e->moved_us += ended.moved_us;
     if (ended.direction == copy_direction::device_to_host) {
       offload_ended(ended, *e);
     } else {

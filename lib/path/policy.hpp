@@ -32,6 +32,7 @@ class policy {
   explicit policy(config const& settings);
 
   void set_function(placement_function choose) { function_ = std::move(choose); }
+  [[nodiscard]] bool has_function() const noexcept { return function_ != nullptr; }
   [[nodiscard]] decision decide(item_info const& item);
   /// Whether room may be made by dropping what was placed `keep`.
   [[nodiscard]] bool keep_is_firm() const noexcept { return function_ != nullptr || choice_.kind == policy_kind::keep; }

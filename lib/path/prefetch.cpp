@@ -37,7 +37,10 @@ void session_core::prefetch_ahead() {
     if (e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
     // The blocks that backward allocated in the last step will come again: leave them their bytes.
     std::size_t const reserve = scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
-    if (tier.bytes().free_bytes() < e.bytes + reserve) return false;
+    if (tier.bytes().free_bytes() < e.bytes + reserve) {
+      felt_.room_was_short = true;
+      return false;
+    }
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
     prefetch(e, std::move(*region));

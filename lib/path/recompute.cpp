@@ -97,8 +97,7 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   }
   e.ready = store_.events().record(stream);
   auto const what = rows_there == 0 ? measurement::kind::recipe : measurement::kind::part_of_recipe;
-  measurements_.push_back({what, &e, std::move(from),
-                           store_.events().record(stream, event_timing::on), pace_.here()});
+  measure(what, e, std::move(from), stream);
   pace_.will_take(std::max(0.0, e.recipe_us));
 }
 

@@ -18,6 +18,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   progress();
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);
+  journal_.needed(e);
   bring_back(e, stream);
   held.address_ = e.device.address();
   e.restored = true;
@@ -73,6 +74,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         if (!by_link && recipe_is_sooner(e, seen)) {
           if (recompute_instead(e, stream, seen)) return;
           by_link = true;
+          seen = {};
           break;
         }
         e.failure.clear();
@@ -91,6 +93,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
               if (recompute_instead(e, stream, seen, *there)) return;
             }
             by_link = true;
+            seen = {};
             break;
         }
         break;
@@ -156,8 +159,7 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
   }
   if (e.state() == item_state::hosted) return wait_result::still_hosted;
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
-  measurements_.push_back({measurement::kind::exposed, &e, std::move(from),
-                           store_.events().record(stream, event_timing::on), pace_.here()});
+  measure(measurement::kind::exposed, e, std::move(from), stream);
   return wait_result::arrived;
 }
 

@@ -63,10 +63,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     if ((region = allocate())) break;
     if (!give_way(true)) break;
   }
-  double const waited_us = waiting.waited_us();
-  totals_.waited_for_bytes_us += waited_us;
-  totals_.exposed_us += waited_us;
-  if (blamed != nullptr) blamed->stats.exposed_us += waited_us;
+  waited_for_bytes(blamed, waiting.waited_us());
   if (!region) throw_no_room(bytes, name);
   note_forced_bytes();
   return std::move(*region);

@@ -73,6 +73,7 @@ lease session_core::settle_in(entry& e, device_region&& region, stream_ref strea
   ++totals_.saves;
 
   if (recorder_.on()) recorder_.saved(e);
+  journal_.saved(e);
 
   auto const [where, why] = decide(e);
   e.where = where;

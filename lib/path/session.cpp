@@ -1,13 +1,10 @@
-// session: the steps, the run-ahead bound, and the books; and the public face of the core.
+// session: the steps and the run-ahead bound; and the public face of the core.
 #include "ferry/session.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -45,27 +42,32 @@ session_core::session_core(device& on, config settings)
       order_(store_),
       pace_(on),
       recorder_(pace_),
+      journal_(on, settings_, log_, store_),
       engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
-  if (!settings_.stats_file.empty() && !std::ofstream(settings_.stats_file, std::ios::app)) {
-    throw setting_error(fmt::format("FERRY_STATS='{}': the file cannot be written", settings_.stats_file));
-  }
+  felt_.virtual_clock = on.time() != nullptr;
   require_ascending(settings_.link_schedule);
   measurements_.reserve(256);
 }
 
 session_core::~session_core() {
   // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
+  wait_for_all_transfers();
+}
+
+void session_core::wait_for_all_transfers() noexcept {
   try {
     patience waiting(device_);
     for (progress(); transfers_under_way_ > 0; progress()) waiting.wait();
   } catch (deadlock_error const& stuck) {
     log_.error("the session ends with transfers that never will: {}", stuck.what());
+  } catch (std::exception const& problem) {
+    log_.error("the session ends: {}", problem.what());
   }
 }
 
 void session_core::close() noexcept {
   release_everything();
-  write_stats_file();
+  finish_journal();
   let_go();
 }
 
@@ -104,6 +106,7 @@ void session_core::begin_step() {
   first_bounded_ = 0;
   in_step_ = true;
   ++totals_.steps;
+  write_journal();
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->start_clock();
   }
@@ -126,6 +129,8 @@ void session_core::end_step() {
   }
   release_everything();
   order_.end_step();
+  journal_.end_step(engine_.counters(copy_direction::device_to_host).bytes_per_us / 1000,
+                    engine_.counters(copy_direction::host_to_device).bytes_per_us / 1000);
   scratch_reserve_bytes_ = scratch_peak_bytes_;
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->stop_clock();
@@ -170,6 +175,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   last_pass_ = which;
   pace_.entered(which, key, stream, store_.events());
   if (recorder_.on()) recorder_.entered(which, key);
+  journal_.entered(which, key, stream);
   bound_run_ahead();
   if (conductor_ != nullptr) conduct(which, key, stream);
 }
@@ -178,6 +184,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
 /// transfers in hand.
 void session_core::bound_run_ahead() {
   auto const entered = pace_.stretches();
+  note_run_ahead();
   if (entered.size() < first_bounded_ + settings_.run_ahead + 1) return;
   event_handle const oldest = entered[entered.size() - 1 - settings_.run_ahead].from;
   auto status = device_.query(oldest.ref());
@@ -186,7 +193,7 @@ void session_core::bound_run_ahead() {
     for (progress(); (status = device_.query(oldest.ref())) == event_status::pending; progress()) {
       wait_while_ahead(waiting);
     }
-    totals_.run_ahead_us += waiting.waited_us();
+    held_back(waiting.waited_us());
   }
   if (status == event_status::failed) {
     first_bounded_ = pace_.stretches().size();  // one failure is reported once
@@ -211,34 +218,11 @@ void session_core::wait_while_ahead(patience& waiting) {
   waiting.wait(std::chrono::microseconds(moving ? 500 : 2000));
 }
 
-void session_core::take_measurements(bool wait) {
-  patience waiting(device_);
-  std::erase_if(measurements_, [&](measurement const& m) {
-    auto status = device_.query(m.to.ref());
-    while (wait && status == event_status::pending) {
-      waiting.wait();
-      status = device_.query(m.to.ref());
-    }
-    if (status == event_status::pending) return false;
-    if (status == event_status::failed || device_.query(m.from.ref()) == event_status::failed) return true;
-    double const took_us = device_.elapsed_us(m.from.ref(), m.to.ref());
-    if (m.what == measurement::kind::exposed) {
-      m.item->stats.exposed_us += took_us;
-      totals_.exposed_us += took_us;
-      pace_.stood_still(m.in, took_us);
-    } else {
-      if (m.what == measurement::kind::recipe) m.item->stats.recipe_us = m.item->recipe_us = took_us;
-      totals_.recompute_us += took_us;
-      pace_.recipe_took(m.in, took_us);
-    }
-    return true;
-  });
-}
-
 block session_core::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
   require_own(stream);
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
+  journal_.allocated(stream);
   auto region = make_room(bytes, purpose);
   store_.device_tier().order_after_uses(region, stream);
   if (idle_slots_.empty()) {
@@ -287,50 +271,6 @@ std::optional<item_state> session_core::state(item_key const& key) const {
   return e->state();
 }
 
-session_stats session_core::stats() {
-  progress();
-  take_measurements(false);
-  session_stats now = totals_;
-  now.device = store_.device_tier().stats();
-  now.pinned = store_.pinned_tier().stats();
-  now.in_flight = store_.in_flight().stats();
-  now.adopted_bytes = store_.device_tier().adopted_bytes();
-  auto const link = [this](copy_direction direction) {
-    auto const& from = engine_.counters(direction);
-    return link_stats{from.transfers, from.abandoned,          from.failed, from.chunks, from.bytes,
-                      from.busy_us,   from.bytes_per_us / 1000};
-  };
-  now.device_to_host = link(copy_direction::device_to_host);
-  now.host_to_device = link(copy_direction::host_to_device);
-  now.items.reserve(store_.entries().size());
-  for (auto const& [key, e] : store_.entries()) {
-    now.items.push_back(e.stats);
-    auto& item = now.items.back();
-    item.hidden_us = std::max(0.0, e.moved_us - item.exposed_us);
-    now.hidden_us += item.hidden_us;
-  }
-  std::ranges::sort(now.items, [](item_stats const& a, item_stats const& b) {
-    return std::tie(a.key.micro_batch, a.key.segment, a.key.name) <
-           std::tie(b.key.micro_batch, b.key.segment, b.key.name);
-  });
-  return now;
-}
-
-void session_core::write_stats_file() noexcept {
-  if (settings_.stats_file.empty()) return;
-  try {
-    // Written beside and renamed, so that a full disk leaves the old file.
-    std::string const beside = settings_.stats_file + ".tmp";
-    std::ofstream out(beside, std::ios::trunc);
-    out << to_json(stats()) << '\n';
-    out.close();
-    if (!out) throw error("writing failed");
-    std::filesystem::rename(beside, settings_.stats_file);
-  } catch (std::exception const& e) {
-    log_.error("FERRY_STATS='{}': {}", settings_.stats_file, e.what());
-  }
-}
-
 }  // namespace ferry::path
 
 namespace ferry {
@@ -372,6 +312,7 @@ void session::set_budget(byte_amount budget) { core_->set_budget(budget); }
 void session::record_profile(bool on) { core_->record_profile(on); }
 std::optional<profile> session::recorded_profile() { return core_->recorded_profile(); }
 session_stats session::stats() const { return core_->stats(); }
+std::string session::explain() const { return core_->explain(); }
 config const& session::settings() const noexcept { return core_->settings(); }
 
 }  // namespace ferry

@@ -1,5 +1,5 @@
 // The session's inside. Its functions stand in the files of the path: save.cpp, offload.cpp, prefetch.cpp,
-// restore.cpp, recompute.cpp; session.cpp has the steps, the room and the books.
+// restore.cpp, recompute.cpp; session.cpp has the steps, room.cpp the room and books.cpp the books.
 //
 // Everything here belongs to the session's thread. The only other thread is the transfer engine's, reached
 // through its queues: `progress` takes in what it has ended, and every call of the trainer makes progress.
@@ -16,6 +16,8 @@
 
 #include "ferry/session.hpp"
 #include "path/conductor.hpp"
+#include "path/effects.hpp"
+#include "path/journal.hpp"
 #include "path/need_order.hpp"
 #include "path/pace.hpp"
 #include "path/plan_set.hpp"
@@ -71,6 +73,7 @@ class session_core {
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
+  [[nodiscard]] std::string explain();
   [[nodiscard]] config const& settings() const noexcept { return settings_; }
 
  private:
@@ -79,7 +82,7 @@ class session_core {
     if (--holders_ == 0) delete this;
   }
 
-  // session.cpp: checks, the run-ahead bound, and the books
+  // session.cpp: checks and the run-ahead bound
   void release_everything() noexcept;
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
@@ -88,13 +91,38 @@ class session_core {
   void enter_segment(pass which, item_key const& key, stream_ref stream);
   void progress();
   void wait_while_ahead(patience& waiting);
+  void wait_for_all_transfers() noexcept;
+
+  /// Something that was timed on a stream, to be read once it is over.
+  struct measurement {
+    enum class kind : std::uint8_t { exposed, recipe, part_of_recipe };
+    kind what;
+    entry* item;
+    event_handle from;
+    event_handle to;
+    pace::stretch_id in;
+    journal::place place;
+  };
+
+  // books.cpp: what happened, and why
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
-  void count(reason why, entry& e, [[maybe_unused]] outlook const& seen = {}) noexcept {
+  void count(reason why, entry& e, outlook const& seen = {}) noexcept {
     e.stats.last = why;
     count(why);
+    felt_.weighed |= seen.transfer_us > 0 && seen.recipe_us > 0;
+    if (journal_.on()) journal_.decided(e, why, seen);
   }
+  /// Times the stream from `from` until now, for the item's account.
+  void measure(measurement::kind what, entry& e, event_handle from, stream_ref stream);
   void take_measurements(bool wait);
-  void write_stats_file() noexcept;
+  void account(measurement const& m, double took_us);
+  static void sign(transfer& t, entry const& e);
+  void account(transfer const& ended);
+  void waited_for_bytes(entry* blamed, double us);
+  void held_back(double us);
+  void note_run_ahead();
+  void write_journal();
+  void finish_journal() noexcept;
 
   // adjust.cpp: what changes between steps
   void change_budget();
@@ -202,15 +230,6 @@ class session_core {
   [[nodiscard]] bool could_be_rebuilt_now(entry const& e) const;
   [[noreturn]] void throw_cycle(entry const& e) const;
 
-  /// Something that was timed on a stream, to be read once it is over.
-  struct measurement {
-    enum class kind : std::uint8_t { exposed, recipe, part_of_recipe };
-    kind what;
-    entry* item;
-    event_handle from;
-    event_handle to;
-    pace::stretch_id in;
-  };
   /// A fetch whose position the trainer has reached.
   struct due_fetch {
     entry* item;
@@ -234,6 +253,8 @@ class session_core {
   plan_set plans_;
   conductor* conductor_ = nullptr;  // of the plans, or null
   bool off_plan_ = false;           // the step was begun with another of the plans
+  journal journal_;
+  effects felt_;
   std::vector<due_fetch> due_fetches_;  // in the plan's order
   std::size_t next_fetch_ = 0;
   bool record_ = false;

@@ -183,7 +183,8 @@ void transfer_engine::publish_copying(copy_lane& lane) noexcept {
 
 void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
   auto const now = device_.now();
-  double const took_us = microseconds_of(now - std::max(arrived.issued, lane.last_completion));
+  auto const started = std::max(arrived.issued, lane.last_completion);
+  double const took_us = microseconds_of(now - started);
   lane.last_completion = now;
   add(lane.counters.chunks, 1);
   add(lane.counters.bytes, arrived.bytes);
@@ -193,7 +194,10 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
   lane.counters.latency_us.store(lane.estimate.latency_us(), std::memory_order_relaxed);
 
   transfer& t = *arrived.of;
-  std::size_t const total = t.arrived_bytes.load(std::memory_order_relaxed) + arrived.bytes;
+  std::size_t const before = t.arrived_bytes.load(std::memory_order_relaxed);
+  if (before == 0) t.copying_since = started;
+  t.copying_until = now;
+  std::size_t const total = before + arrived.bytes;
   t.arrived_bytes.store(total, std::memory_order_relaxed);
   if (total == t.bytes) {
     t.moved_us = microseconds_of(now - t.began);

@@ -120,6 +120,7 @@ class plan_checker {
     check_item_name(one.item.name, {"items", i, "name"});
     check_segment(one.item.segment, {"items", i, "segment"});
     check_bytes(one.bytes, limits::bytes, {"items", i, "bytes"});
+    if (one.rebuild_us) check_us(*one.rebuild_us, {"items", i, "rebuild_us"});
     if (one.reason.size() > limits::text_chars) check_text(one.reason, place("items", i, "reason").str());
     index_.add(one.item.segment, one.item.name, i);
   }

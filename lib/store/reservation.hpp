@@ -15,6 +15,15 @@ namespace ferry::store {
 
 class budget;
 
+/// Told of every change of a budget's use.
+class budget_watcher {
+ public:
+  virtual void changed(budget const& what) noexcept = 0;
+
+ protected:
+  ~budget_watcher() = default;
+};
+
 class reservation {
  public:
   reservation() noexcept = default;
@@ -66,6 +75,8 @@ class budget {
   }
 
   [[nodiscard]] tier_stats stats() const noexcept;
+  /// Null: nobody.
+  void tell(budget_watcher* watcher) noexcept { watcher_ = watcher; }
 
  private:
   friend class reservation;
@@ -82,6 +93,7 @@ class budget {
     settle();
     used_bytes_ = used;
     if (used > peak_bytes_) peak_bytes_ = used;
+    if (watcher_ != nullptr) watcher_->changed(*this);
   }
 
   device const& clock_;
@@ -89,6 +101,7 @@ class budget {
   std::size_t used_bytes_ = 0;
   std::size_t peak_bytes_ = 0;
   bool running_ = false;
+  budget_watcher* watcher_ = nullptr;
   std::chrono::nanoseconds since_{0};
   double byte_seconds_ = 0;
   double seconds_ = 0;

@@ -44,6 +44,11 @@ entry* tiered_store::find(item_key const& key) {
 
 entry const* tiered_store::find(item_key const& key) const { return const_cast<tiered_store*>(this)->find(key); }
 
+entry* tiered_store::known(item_key const& key) {
+  auto const found = entries_.find(key);
+  return found != entries_.end() ? &found->second : nullptr;
+}
+
 entry& tiered_store::admit(item_key const& key) {
   auto const [place, is_new] = entries_.try_emplace(key, key);
   if (!is_new && place->second.state() != item_state::released) {

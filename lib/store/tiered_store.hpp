@@ -37,6 +37,8 @@ class tiered_store {
   /// A live item, or null.
   [[nodiscard]] entry* find(item_key const& key);
   [[nodiscard]] entry const* find(item_key const& key) const;
+  /// A live item or one that was released and is remembered; or null.
+  [[nodiscard]] entry* known(item_key const& key);
   /// The entry to save an item in. Throws: `duplicate_key` if it is live.
   [[nodiscard]] entry& admit(item_key const& key);
   /// The item's bytes are in `region`, written by work up to `ready`.

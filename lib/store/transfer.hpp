@@ -41,10 +41,13 @@ struct transfer {
 
   // The session's own notes.
   bool submitted = false;
-  entry* item = nullptr;
+  bool orphaned = false;  ///< its item was released meanwhile; what it still touches of it is below
+  std::uint32_t journal_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
+  item_key key;
+  std::uint64_t saved_in_step = 0;
+  entry* item = nullptr;  ///< null once it has been released
   reservation in_flight;
   // What the transfer still touches of an item released meanwhile; freed when it has ended.
-  bool orphaned = false;
   device_region orphaned_device;
   slab_piece orphaned_pinned;
   std::vector<event_handle> orphaned_uses;
@@ -63,6 +66,9 @@ struct transfer {
   std::string failure;
   std::uint64_t checksum = 0;
   double moved_us = 0;
+  // When bytes were under way, on the device's clock: without the time that its first chunk was queued behind others.
+  std::chrono::nanoseconds copying_since{0};
+  std::chrono::nanoseconds copying_until{0};
 
   // The engine's own.
   std::uint32_t chunks_in_flight = 0;

@@ -167,8 +167,11 @@ constexpr std::array settings_table{
         "microseconds, 0 to 1e9"),
     row<&config::verify, word_value<verify_mode, verify_words>, word_text<verify_mode, verify_words>>(
         "FERRY_VERIFY", "verify every round trip", "off or checksum"),
-    row<&config::stats_file, file_path, file_path_text>("FERRY_STATS", "file for the session's statistics, as JSON",
-                                                        "a file path or off"),
+    row<&config::trace_file, file_path, file_path_text>(
+        "FERRY_TRACE", "file for what happened when, as trace events for Perfetto", "a file path or off"),
+    row<&config::stats_file, file_path, file_path_text>(
+        "FERRY_STATS", "file for the session's statistics: a line of JSON for each step, and one for all",
+        "a file path or off"),
     row<&config::log, word_value<log_level, log_words>, word_text<log_level, log_words>>(
         "FERRY_LOG", "what is reported on standard error", "off, error, warning, info or debug"),
     row<&config::device_bytes, bytes_within<1, no_limit>, write_bytes>(
@@ -222,6 +225,8 @@ void config::set(std::string_view variable, std::string_view value) {
     throw setting_error(
         fmt::format("{}={}: {}; accepted: {}", variable, support::quoted(value), problem.what(), found->accepted));
   }
+  std::erase(given, variable);
+  if (found->get(*this) != found->get(config{})) given.emplace_back(variable);
 }
 
 config config::from_entries(std::vector<std::string> const& entries) {

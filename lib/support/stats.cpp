@@ -69,9 +69,17 @@ json json_of(item_key const& key) {
 }
 
 json json_of(item_stats const& item) {
-  return {{"key", json_of(item.key)},    {"bytes", item.bytes},           {"saves", item.saves},
-          {"restores", item.restores},   {"offloads", item.offloads},     {"recomputes", item.recomputes},
-          {"hidden_us", item.hidden_us}, {"exposed_us", item.exposed_us}, {"recipe_us", item.recipe_us},
+  return {{"key", json_of(item.key)},
+          {"bytes", item.bytes},
+          {"saves", item.saves},
+          {"restores", item.restores},
+          {"offloads", item.offloads},
+          {"recomputes", item.recomputes},
+          {"hidden_us", item.hidden_us},
+          {"exposed_us", item.exposed_us},
+          {"recipe_us", item.recipe_us},
+          {"waited_for_bytes_us", item.waited_for_bytes_us},
+          {"recompute_us", item.recompute_us},
           {"last", to_string(item.last)}};
 }
 
@@ -91,7 +99,11 @@ std::string_view to_string(reason why) noexcept {
   return index < reason_count ? reason_names[index].words : "unknown";
 }
 
-std::string to_json(session_stats const& stats) {
+std::string to_json(session_stats const& stats, int indent) {
+  json idle = json::array();
+  for (idle_setting const& one : stats.settings_without_effect) {
+    idle.push_back({{"variable", one.variable}, {"why", one.why}});
+  }
   json items = json::array();
   for (item_stats const& item : stats.items) items.push_back(json_of(item));
 
@@ -114,9 +126,10 @@ std::string to_json(session_stats const& stats) {
                  {"device_to_host", json_of(stats.device_to_host)},
                  {"host_to_device", json_of(stats.host_to_device)},
                  {"reasons", reasons_of(stats)},
+                 {"settings_without_effect", std::move(idle)},
                  {"items", std::move(items)}};
   // A name may hold any bytes; JSON is UTF-8, and statistics are no place to fail.
-  return all.dump(2, ' ', false, json::error_handler_t::replace);
+  return all.dump(indent, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace ferry

@@ -6,13 +6,16 @@
 namespace ferry::testing {
 namespace {
 
-class HotPath : public SessionTest, public ::testing::WithParamInterface<policy_kind> {};
+/// A policy, and whether every step is written down.
+class HotPath : public SessionTest, public ::testing::WithParamInterface<std::tuple<policy_kind, bool>> {};
 
 TEST_P(HotPath, AllocatesNothingOnceWarm) {
   check_order = false;  // the checker's books are on the heap
   config settings;
   settings.policy.every = 3;
-  start(GetParam(), GetParam() == policy_kind::keep ? 40 : 8, 64, settings);
+  auto const [policy, written] = GetParam();
+  if (written) settings.trace_file = settings.stats_file = "/dev/null";
+  start(policy, policy == policy_kind::keep ? 40 : 8, 64, settings);
   device_->set_link(copy_direction::device_to_host, {.gbps = 4, .latency_us = 5});
   device_->set_link(copy_direction::host_to_device, {.gbps = 4, .latency_us = 5});
   constexpr std::uint32_t segments = 32;
@@ -55,8 +58,10 @@ TEST_P(HotPath, AllocatesNothingOnceWarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, HotPath,
-                         ::testing::Values(policy_kind::keep, policy_kind::offload, policy_kind::recompute,
-                                           policy_kind::every, policy_kind::selective, policy_kind::automatic));
+                         ::testing::Combine(::testing::Values(policy_kind::keep, policy_kind::offload,
+                                                              policy_kind::recompute, policy_kind::every,
+                                                              policy_kind::selective, policy_kind::automatic),
+                                            ::testing::Bool()));
 
 }  // namespace
 }  // namespace ferry::testing

@@ -65,6 +65,7 @@ config any_config() {
   c.adapt = *rc::gen::arbitrary<bool>();
   c.stall_tolerance_us = *fraction_above_zero() * 1e9;
   c.verify = *rc::gen::element(ferry::verify_mode::off, ferry::verify_mode::checksum);
+  c.trace_file = *rc::gen::element<std::string>("", "trace.json");
   c.stats_file = *rc::gen::element<std::string>("", "stats.json", " a b=c ");
   c.log = *rc::gen::element(ferry::log_level::off, ferry::log_level::error, ferry::log_level::debug);
   c.device_bytes = *bytes_from(1);
@@ -99,6 +100,7 @@ void expect_same(config const& a, config const& b) {
   RC_ASSERT(a.run_ahead == b.run_ahead);
   RC_ASSERT(a.stall_tolerance_us == b.stall_tolerance_us);
   RC_ASSERT(a.verify == b.verify);
+  RC_ASSERT(a.trace_file == b.trace_file);
   RC_ASSERT(a.stats_file == b.stats_file);
   RC_ASSERT(a.log == b.log);
   RC_ASSERT(a.device_bytes == b.device_bytes);

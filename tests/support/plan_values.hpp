@@ -67,9 +67,9 @@ inline plan small_plan() {
   planned.budget_bytes = 50'000;
   planned.insured = true;
   for (std::uint32_t i = 0; i < 3; ++i) {
-    planned.items.push_back({{i, "x"}, 4096, placement::keep, "kept: needed soon"});
-    planned.items.push_back({{i, "h"}, 16384, i == 0 ? placement::offload : placement::recompute, ""});
-    planned.items.push_back({{i, "dropout"}, 100, placement::keep, "kept: has no recipe"});
+    planned.items.push_back({{i, "x"}, 4096, placement::keep, 12.5, "kept: needed soon"});
+    planned.items.push_back({{i, "h"}, 16384, i == 0 ? placement::offload : placement::recompute, 250, ""});
+    planned.items.push_back({{i, "dropout"}, 100, placement::keep, std::nullopt, "kept: has no recipe"});
   }
   planned.operations = {
       {.what = kind::forward, .segment = 0, .item = "", .position = 0, .after = {}, .start_us = 0, .end_us = 10.25},
@@ -172,6 +172,7 @@ inline plan any_plan() {
     planned.items.push_back({{i / 3, any_name() + std::to_string(i)},
                              any_bytes(),
                              *rc::gen::element(placement::keep, placement::offload, placement::recompute),
+                             *rc::gen::element(std::optional<double>(), std::optional(any_us())),
                              any_name()});
   }
   auto const operations = *rc::gen::inRange<std::uint32_t>(0, 20);

@@ -126,6 +126,7 @@ TEST(Config, TakesTheOtherSettings) {
   EXPECT_EQ(with("FERRY_LOG=debug").log, ferry::log_level::debug);
   EXPECT_EQ(with("FERRY_STATS= a=b.json").stats_file, " a=b.json");
   EXPECT_EQ(with("FERRY_STATS=off").stats_file, "");
+  EXPECT_EQ(with("FERRY_TRACE=t.json").trace_file, "t.json");
   EXPECT_EQ(with("FERRY_DEVICE_BYTES=1GB").device_bytes, 1'000'000'000u);
   EXPECT_EQ(with("FERRY_PINNED_BYTES=1GB").pinned_bytes, 1'000'000'000u);
   EXPECT_EQ(with("FERRY_COMPUTE_THREADS=0").compute_threads, 0u);
@@ -207,6 +208,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_VERIFY=on",
                             "FERRY_LOG=warn",
                             "FERRY_STATS=",
+                            "FERRY_TRACE=",
                             "FERRY_DEVICE_BYTES=0",
                             "FERRY_PINNED_BYTES=0",
                             "FERRY_DEVICE_BYTES=50%",
@@ -291,7 +293,7 @@ TEST(DescribeSettings, CoversEverySettingOnce) {
     EXPECT_FALSE(row.meaning.empty());
     EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the README's table";
   }
-  EXPECT_EQ(seen.size(), 19u);
+  EXPECT_EQ(seen.size(), 20u);
 }
 
 TEST(DescribeSettings, DefaultsReadBackAsThemselves) {

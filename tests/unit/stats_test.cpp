@@ -55,8 +55,9 @@ TEST(StatsJson, CarriesValuesUnderTheMembersNames) {
 TEST(StatsJson, HasEveryMember) {
   json const parsed = json::parse(to_json(sample()));
   for (char const* key : {"steps", "saves", "restores", "recomputes", "recompute_us", "hidden_us", "exposed_us",
-                          "recomputed_ahead_us", "waited_for_bytes_us", "run_ahead_us", "plans", "plan_changes", "device", "pinned", "in_flight", "adopted_bytes",
-                          "device_to_host", "host_to_device", "reasons", "items"}) {
+                          "recomputed_ahead_us", "waited_for_bytes_us", "run_ahead_us", "plans", "plan_changes",
+                          "device", "pinned", "in_flight", "adopted_bytes", "device_to_host", "host_to_device",
+                          "reasons", "settings_without_effect", "items"}) {
     EXPECT_TRUE(parsed.contains(key)) << key;
   }
   for (char const* key : {"limit_bytes", "now_bytes", "peak_bytes", "average_bytes", "fragmentation"}) {
@@ -65,10 +66,15 @@ TEST(StatsJson, HasEveryMember) {
   for (char const* key : {"transfers", "abandoned", "failed", "chunks", "bytes", "busy_us", "gbps"}) {
     EXPECT_TRUE(parsed["device_to_host"].contains(key)) << key;
   }
-  for (char const* key :
-       {"bytes", "saves", "restores", "offloads", "recomputes", "hidden_us", "exposed_us", "recipe_us"}) {
+  for (char const* key : {"bytes", "saves", "restores", "offloads", "recomputes", "hidden_us", "exposed_us",
+                          "waited_for_bytes_us", "recipe_us", "recompute_us"}) {
     EXPECT_TRUE(parsed["items"][0].contains(key)) << key;
   }
+}
+
+TEST(StatsJson, FitsOnOneLine) {
+  EXPECT_EQ(to_json(sample(), -1).find('\n'), std::string::npos);
+  EXPECT_EQ(json::parse(to_json(sample(), -1)), json::parse(to_json(sample())));
 }
 
 TEST(StatsJson, CountsOnlyReasonsThatHappened) {

@@ -105,6 +105,7 @@ void comparison::enter(std::string name, config settings) {
 void comparison::enter_all() {
   auto settings = plan_.settings;
   settings.host_budget = byte_amount::exactly(plan_.keep_all_bytes);
+  settings.trace_file.clear();
   settings.stats_file.clear();
   auto reference = settings;
   reference.budget = byte_amount::exactly(plan_.keep_all_bytes);

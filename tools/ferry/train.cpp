@@ -197,7 +197,7 @@ void print_sample(train_run& run, train_plan const& plan) {
   fmt::print("a sample:\n{}\n", printable(shown));
 }
 
-void print_summary(train_run& run, std::vector<step_record> const& records) {
+void print_summary(train_run& run, train_plan const& plan, std::vector<step_record> const& records) {
   if (records.empty()) return;
   auto const stats = run.session().stats();
   fmt::print(
@@ -208,6 +208,11 @@ void print_summary(train_run& run, std::vector<step_record> const& records) {
     fmt::print("planned: {:.1f} ms for forward and backward of a micro-batch, {:.1f}% above unlimited memory\n",
                1e-3 * planned->step_us, 100 * std::max(planned->overhead(), 0.0));
   }
+  if (plan.flags.explain) {
+    fmt::print("{}", run.session().explain());
+    return;
+  }
+  for (auto const& one : stats.settings_without_effect) fmt::print("{} had no effect: {}\n", one.variable, one.why);
 }
 
 exit_code carry_out(train_plan const& plan) {
@@ -230,7 +235,7 @@ exit_code carry_out(train_plan const& plan) {
   }
   write_profile(run, plan);
   write_results(run, plan, records);
-  print_summary(run, records);
+  print_summary(run, plan, records);
   if (interrupted()) {
     fmt::print(
         "interrupted after step {}{}\n", run.trainer().steps_done(),

@@ -99,6 +99,8 @@ void add_train_flags(CLI::App& command, train_flags& into) {
   file("--json", into.json_file, "Write every step and a summary here, as JSON", files);
 
   constexpr char const* output = "Output";
+  command.add_flag("--explain", into.explain, "Say at the end where time was lost, and which setting would change it")
+      ->group(output);
   number("--validate-every", into.validate_every, "Steps between validation losses; 0: none", output)
       ->check(count_from(0))
       ->capture_default_str();

@@ -55,6 +55,7 @@ void require_no_contradiction(train_flags const& flags) {
   refuse(flags.policy.has_value(), "--compare tries every policy: leave out --policy, or --compare");
   refuse(saves || !flags.gradients_file.empty(),
          "--compare saves no model: leave out --save and --save-grads, or --compare");
+  refuse(flags.explain, "--compare has several sessions to explain: leave out --explain, or --compare");
   refuse(!flags.init_file.empty(), "--compare starts from the initial weights: leave out --init, or --compare");
 }
 

@@ -26,6 +26,7 @@ struct train_flags {
   std::string init_file, save_file, gradients_file, profile_file, json_file;
   bool resume = false;
   bool compare = false;
+  bool explain = false;
   std::uint64_t save_every = 0;
   std::uint64_t validate_every = 50;
   std::uint64_t validation_batches = 4;

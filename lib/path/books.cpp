@@ -1,0 +1,152 @@
+// books: what the session did, added up; and the hand-over to the journal.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "path/session_core.hpp"
+#include "support/explain.hpp"
+#include "support/pause.hpp"
+
+namespace ferry::path {
+
+void session_core::measure(measurement::kind what, entry& e, event_handle from, stream_ref stream) {
+  measurements_.push_back({what, &e, std::move(from), store_.events().record(stream, event_timing::on), pace_.here(),
+                           journal_.place_of(e)});
+}
+
+void session_core::take_measurements(bool wait) {
+  patience waiting(device_);
+  std::erase_if(measurements_, [&](measurement const& m) {
+    auto status = device_.query(m.to.ref());
+    while (wait && status == event_status::pending) {
+      waiting.wait();
+      status = device_.query(m.to.ref());
+    }
+    if (status == event_status::pending) return false;
+    if (status == event_status::failed || device_.query(m.from.ref()) == event_status::failed) return true;
+    account(m, device_.elapsed_us(m.from.ref(), m.to.ref()));
+    return true;
+  });
+}
+
+void session_core::account(measurement const& m, double took_us) {
+  auto& item = m.item->stats;
+  if (m.what == measurement::kind::exposed) {
+    item.exposed_us += took_us;
+    totals_.exposed_us += took_us;
+    pace_.stood_still(m.in, took_us);
+    journal_.measured(compute_line::kind::standing_still, m.place, m.from, took_us);
+  } else {
+    if (m.what == measurement::kind::recipe) item.recipe_us = m.item->recipe_us = took_us;
+    pace_.recipe_took(m.in, took_us);
+    item.recompute_us += took_us;
+    totals_.recompute_us += took_us;
+    journal_.measured(compute_line::kind::recipe, m.place, m.from, took_us);
+  }
+}
+
+/// Whose the transfer is: an item may be released before what moves it has ended.
+void session_core::sign(transfer& t, entry const& e) {
+  t.key = e.key;
+  t.saved_in_step = e.saved_in_step;
+  t.journal_line = e.journal_line;
+}
+
+void session_core::account(transfer const& ended) {
+  if (entry* const e = store_.known(ended.key)) e->moved_us += ended.moved_us;
+  journal_.transferred(ended);
+}
+
+/// The host has waited for device bytes, until now.
+void session_core::waited_for_bytes(entry* blamed, double us) {
+  felt_.room_was_short = true;
+  totals_.waited_for_bytes_us += us;
+  totals_.exposed_us += us;
+  if (blamed != nullptr) {
+    blamed->stats.exposed_us += us;
+    blamed->stats.waited_for_bytes_us += us;
+  }
+  journal_.waited_for_bytes(blamed, us);
+}
+
+void session_core::held_back(double us) {
+  totals_.run_ahead_us += us;
+  journal_.held_back(us);
+}
+
+/// Would a bound of one segment, the default, have held the host back here?
+void session_core::note_run_ahead() {
+  auto const entered = pace_.stretches();
+  if (felt_.ran_further_ahead || settings_.run_ahead == 1 || entered.size() < 2) return;
+  event_handle const& one_before = entered[entered.size() - 2].from;
+  felt_.ran_further_ahead = device_.query(one_before.ref()) == event_status::pending;
+}
+
+/// A step begins: those before it are written, as far as their work is over.
+void session_core::write_journal() {
+  if (!journal_.on()) return;
+  journal_.begin_step(totals_.steps, followed());
+  std::uint64_t first_open = totals_.steps;
+  for (auto const& m : measurements_) first_open = std::min(first_open, m.place.step);
+  for (auto const& t : transfers_) {
+    if (t->submitted) first_open = std::min(first_open, t->saved_in_step);
+  }
+  journal_.flush(first_open);
+}
+
+void session_core::finish_journal() noexcept {
+  if (!journal_.on()) return;
+  try {
+    // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work
+    // is the trainer's, who may never let it end.
+    constexpr double long_enough_us = 1e6;
+    if (holders_ == 1) wait_for_all_transfers();
+    patience waiting(device_);
+    for (take_measurements(false); !measurements_.empty() || !journal_.marks_passed(); take_measurements(false)) {
+      if (holders_ > 1 || waiting.waited_us() > long_enough_us) break;
+      waiting.wait();
+    }
+  } catch (std::exception const& problem) {
+    log_.info("what the last step took is not known in full: {}", problem.what());
+  }
+  try {
+    journal_.finish(stats());
+  } catch (std::exception const& problem) {
+    log_.error("the last statistics are lost: {}", problem.what());
+  }
+}
+
+std::string session_core::explain() { return support::explain_losses(stats(), settings_); }
+
+session_stats session_core::stats() {
+  progress();
+  take_measurements(false);
+  session_stats now = totals_;
+  now.device = store_.device_tier().stats();
+  now.pinned = store_.pinned_tier().stats();
+  now.in_flight = store_.in_flight().stats();
+  now.adopted_bytes = store_.device_tier().adopted_bytes();
+  auto const link = [this](copy_direction direction) {
+    auto const& from = engine_.counters(direction);
+    return link_stats{from.transfers, from.abandoned,          from.failed, from.chunks, from.bytes,
+                      from.busy_us,   from.bytes_per_us / 1000};
+  };
+  now.device_to_host = link(copy_direction::device_to_host);
+  now.host_to_device = link(copy_direction::host_to_device);
+  now.items.reserve(store_.entries().size());
+  for (auto const& [key, e] : store_.entries()) {
+    now.items.push_back(e.stats);
+    auto& item = now.items.back();
+    item.hidden_us = std::max(0.0, e.moved_us - item.exposed_us);
+    now.hidden_us += item.hidden_us;
+  }
+  std::ranges::sort(now.items, [](item_stats const& a, item_stats const& b) {
+    return std::tie(a.key.micro_batch, a.key.segment, a.key.name) <
+           std::tie(b.key.micro_batch, b.key.segment, b.key.name);
+  });
+  felt_.placed_by_function = policy_.has_function();
+  now.settings_without_effect = settings_without_effect(now, settings_, felt_);
+  return now;
+}
+
+}  // namespace ferry::path
