@@ -24,7 +24,7 @@ constexpr double fragmentation_margin = 0.05;
 constexpr double first_planning_ms = 150;
 constexpr double planning_ms = 60;  // of each plan, in the background
 /// Plans count on so much of the measured link.
-constexpr double share_of_link = 0.9;
+constexpr double share_of_link = 0.95;
 /// The link's speed shows in so many chunks of a step.
 constexpr std::uint64_t telling_chunks = 4;
 
@@ -121,6 +121,7 @@ void session_core::adapt() {
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
     chunks_at_begin_[static_cast<std::size_t>(direction)] = engine_.counters(direction).chunks;
   }
+  if (learnt && settings_.adapt) tune(pace_.step_us());
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
   bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
   if (changed || std::exchange(replan_asked_, false)) start_planning(planning_for(updated_profile()));
@@ -130,6 +131,25 @@ void session_core::adapt() {
 void session_core::choose_plan() {
   if (conductor_ == nullptr || !plan_is_ours_ || !settings_.adapt) return;
   if (plans_.choose(link_factor(), share_of_link)) conductor_ = plans_.at_hand();
+}
+
+/// Other settings are tried while everything else is at rest, and only where they could matter.
+void session_core::tune(double step_us) {
+  std::uint64_t const transfers = engine_.counters(copy_direction::device_to_host).transfers +
+                                  engine_.counters(copy_direction::host_to_device).transfers;
+  bool const moved = std::exchange(tuned_transfers_, transfers) != transfers;
+  bool const at_rest = !trial_ && !replanner_.busy() && !off_plan_ && (conductor_ != nullptr || !policy_.planning());
+  if (!moved || !at_rest) {
+    tuner_.start_over();
+  } else {
+    tuner_.step_took(step_us);
+  }
+  auto const& now = tuner_.in_force();
+  engine_.set_chunk_bytes(now.chunk_bytes);
+  auto& in_flight = store_.in_flight();
+  constexpr std::size_t items_at_once = 4;
+  in_flight.set_limit(std::max({now.in_flight_bytes, in_flight.used_bytes(),
+                                std::min(tuner_.home().in_flight_bytes, items_at_once * largest_item_bytes_)}));
 }
 
 /// The computation of one pass through a profile's step.

@@ -79,6 +79,7 @@ void session_core::resize_device_memory(std::size_t bytes) {
         bytes, full.limit_bytes());
   }
   store_.in_flight().set_limit(settings_.max_in_flight.of(bytes));
+  tuner_.set_in_flight_bytes(settings_.max_in_flight.of(bytes));
 }
 
 /// Whatever was decided for the old budget is decided again.

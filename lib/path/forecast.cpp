@@ -8,9 +8,20 @@
 
 namespace ferry::path {
 
+/// How much longer the chunk that is being copied has taken than any should. Nobody knows when the link will go on.
+double session_core::standstill_us(copy_direction direction) const {
+  auto const& link = engine_.counters(direction);
+  auto const since = std::chrono::nanoseconds(link.copying_since_ns.load(std::memory_order_relaxed));
+  double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
+  if (since == std::chrono::nanoseconds(0) || bytes_per_us <= 0) return 0;
+  double const chunk_us = static_cast<double>(link.copying_bytes.load(std::memory_order_relaxed)) / bytes_per_us;
+  double const usual_us = link.latency_us.load(std::memory_order_relaxed) + chunk_us;
+  return std::max(0.0, microseconds_of(device_.now() - since) - 2 * usual_us - engine_.wake_up_us());
+}
+
 /// Until `bytes` more have gone over the link, those in flight included. The chunk that is being copied has been for a
-/// while. If that is longer than it should take, nobody knows when the link will go on: it is taken to stand still for as
-/// long again as it has, so that whoever waits loses at most twice what he need have.
+/// while. A link that stands still is taken to do so for as long again as it has, so that whoever waits loses at most
+/// twice what he need have.
 double session_core::link_us(copy_direction direction, std::size_t bytes) const {
   auto const& link = engine_.counters(direction);
   double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
@@ -21,8 +32,7 @@ double session_core::link_us(copy_direction direction, std::size_t bytes) const 
   if (since == std::chrono::nanoseconds(0)) return latency_us + all_us;
   double const copying_for_us = microseconds_of(device_.now() - since);
   double const chunk_us = static_cast<double>(link.copying_bytes.load(std::memory_order_relaxed)) / bytes_per_us;
-  double const standstill_us = std::max(0.0, copying_for_us - 2 * (latency_us + chunk_us));
-  return std::max(0.0, all_us - std::min(copying_for_us, chunk_us)) + standstill_us;
+  return std::max(0.0, all_us - std::min(copying_for_us, chunk_us)) + standstill_us(direction);
 }
 
 /// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
@@ -57,7 +67,8 @@ double session_core::rebuild_us(entry const& e, double limit) const {
     entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return unknown_us;
     if (input->on_device()) continue;
-    total += input->state() == item_state::dropped ? rebuild_us(*input, limit - total) : arrival_us(*input);
+    double const arrival = input->state() == item_state::dropped ? unknown_us : arrival_us(*input);
+    total += std::min(arrival, rebuild_us(*input, std::min(arrival, limit - total)));
   }
   return total;
 }

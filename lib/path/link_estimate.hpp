@@ -15,6 +15,7 @@ class link_estimate {
  public:
   void arrived(std::size_t bytes, double us, bool met_idle_link) noexcept {
     double const size = static_cast<double>(bytes);
+    us = std::max(us, shortest_us);
     if (met_idle_link && known()) {
       add_latency(std::max(0.0, us - size / bytes_per_us_));
       // Only the tail of an isolated chunk is the link's speed: it counts unless it would make the link look slow.
@@ -59,6 +60,7 @@ class link_estimate {
   }
 
   static constexpr std::size_t window = 8;
+  static constexpr double shortest_us = 1e-3;  // of a link that takes no time
   std::array<sample, window> samples_{};
   std::size_t next_ = 0;
   std::size_t size_ = 0;

@@ -6,6 +6,8 @@ namespace {
 
 /// So much slower than what is planned with, or faster than what the next plan needs, before it is changed.
 constexpr double hysteresis = 1.05;
+/// A faster plan takes at most that, of what the plan at hand takes.
+constexpr double worth_leaving = 0.97;
 
 }  // namespace
 
@@ -24,6 +26,9 @@ bool plan_set::choose(double factor, double derating) noexcept {
     best = i;
     found = bears(i);
   }
+  // What is planned for a slower link than there is does no harm: it must be worth leaving.
+  auto const step_us = [&](std::size_t i) { return choices_[i].conducts.followed().step_us; };
+  if (best != chosen_ && bears(chosen_) && step_us(best) > worth_leaving * step_us(chosen_)) return false;
   return std::exchange(chosen_, best) != best;
 }
 

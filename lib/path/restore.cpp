@@ -178,7 +178,8 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
   std::size_t const there = whole_rows(e, t.issued_bytes);
   if (phase == transfer_phase::stopped) {
     double const in_flight_us = link_us(copy_direction::host_to_device, t.issued_bytes - t.arrived_bytes);
-    if (in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us && leave_behind(e)) return 0;
+    bool const too_long = in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us;
+    if ((too_long || standstill_us(copy_direction::host_to_device) > 0) && leave_behind(e)) return 0;
     device_.wait(stream, t.done);
     return there;
   }
@@ -194,10 +195,28 @@ std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const no
   return std::min(bytes / (e.bytes / e.how->rows), e.how->rows - 1);
 }
 
-/// The item gives up bytes that the link still writes, if there are others. The transfer gives them back when it ends.
+/// The item gives up bytes that the link still writes, if there are others, or what is needed later can make way. The
+/// transfer gives them back when it ends.
 bool session_core::leave_behind(entry& e) {
   if (!e.users.empty() || !e.uses.empty()) return false;
-  auto region = store_.device_tier().allocate(e.bytes, e.key.name);
+  auto& tier = store_.device_tier();
+  auto region = tier.allocate(e.bytes, e.key.name);
+  making_room_ = true;
+  for (constexpr double patient_us = 200; !region && e.state() == item_state::prefetching;) {
+    if (!give_way(false)) break;
+    patience waiting(device_);
+    do {
+      progress();
+      region = tier.allocate(e.bytes, e.key.name);
+      if (region || device_.time() != nullptr) break;
+      waiting.wait_or_look(patient_us);  // what was called off has to be noticed
+    } while (waiting.waited_us() < patient_us);
+  }
+  making_room_ = false;
+  if (region && e.state() != item_state::prefetching) {
+    tier.free(std::move(*region), {});
+    return false;
+  }
   if (!region) return false;
   e.moving->left_behind = std::exchange(e.device, std::move(*region));
   return true;

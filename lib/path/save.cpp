@@ -1,6 +1,7 @@
 // save: a block, or memory of the trainer's, becomes an item; the policy says what is to become of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -69,6 +70,7 @@ lease session_core::settle_in(entry& e, device_region&& region, stream_ref strea
   e.restored = false;
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
+  largest_item_bytes_ = std::max(largest_item_bytes_, e.bytes);
   ++e.stats.saves;
   ++totals_.saves;
 

@@ -25,6 +25,7 @@
 #include "path/recorder.hpp"
 #include "path/replanner.hpp"
 #include "path/transfer_engine.hpp"
+#include "path/tuner.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
 #include "support/pause.hpp"
@@ -188,6 +189,7 @@ class session_core {
 
   // forecast.cpp
   static constexpr double unknown_us = std::numeric_limits<double>::infinity();
+  [[nodiscard]] double standstill_us(copy_direction direction) const;
   [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
   [[nodiscard]] double arrival_us(entry const& e) const;
   [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
@@ -211,6 +213,7 @@ class session_core {
   void plan_if_ready();
   void adapt();
   void choose_plan();
+  void tune(double step_us);
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
   void take_over(replanner::result made);
@@ -253,6 +256,9 @@ class session_core {
   plan_set plans_;
   conductor* conductor_ = nullptr;  // of the plans, or null
   bool off_plan_ = false;           // the step was begun with another of the plans
+  tuner tuner_;
+  std::uint64_t tuned_transfers_ = 0;
+  std::size_t largest_item_bytes_ = 0;
   journal journal_;
   effects felt_;
   std::vector<due_fetch> due_fetches_;  // in the plan's order

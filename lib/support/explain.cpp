@@ -74,6 +74,9 @@ std::string explain(decision_record const& decision) {
       return fmt::format("dropped: FERRY_HOST_BUDGET had no room for {}, its recipe will rebuild it", bytes);
     case reason::dropped_in_flight_full:
       return fmt::format("dropped: {} is more than FERRY_MAX_IN_FLIGHT, its recipe will rebuild it", bytes);
+    case reason::dropped_instead_of_waiting:
+      return fmt::format("dropped: an operation would have waited {} for device memory, the recipe takes {}",
+                         duration_words(decision.seen.transfer_us), duration_words(decision.seen.recipe_us));
     case reason::dropped_for_space:
       return fmt::format("dropped: its {} of device memory were needed, its recipe will rebuild it", bytes);
     case reason::evicted_for_space:
@@ -90,6 +93,10 @@ std::string explain(decision_record const& decision) {
       return "recomputed: it had been dropped" + recipe_words(decision, ", ");
     case reason::recomputed_sooner_than_transfer:
       return words_of_sooner_recipe(decision);
+    case reason::recomputed_rows_still_missing:
+      return "part of it had arrived; the rest was " + words_of_sooner_recipe(decision);
+    case reason::recomputed_ahead:
+      return "recomputed ahead, while the stream would have stood still" + recipe_words(decision, ": ");
     case reason::recomputed_after_failed_transfer:
       return "recomputed: its transfer failed" + recipe_words(decision, ", ");
     case reason::unused_at_end_of_step:
