@@ -57,7 +57,8 @@ double session_core::rebuild_us(entry const& e, double limit) const {
     entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return unknown_us;
     if (input->on_device()) continue;
-    total += input->state() == item_state::dropped ? rebuild_us(*input, limit - total) : arrival_us(*input);
+    double const arrival = input->state() == item_state::dropped ? unknown_us : arrival_us(*input);
+    total += std::min(arrival, rebuild_us(*input, std::min(arrival, limit - total)));
   }
   return total;
 }
