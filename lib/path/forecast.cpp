@@ -88,16 +88,19 @@ double session_core::rebuild_later_us(entry const& e, double limit) const {
   return total;
 }
 
-/// The rule: the recipe is taken when it would be over before the transfer, by more than FERRY_STALL_TOLERANCE_US.
+/// The rule: the recipe is taken when it would be over before the transfer, by more than FERRY_STALL_TOLERANCE_US. What
+/// was seen is that look's, or, while the answer is no, that of the longest wait.
 bool session_core::recipe_is_sooner(entry const& e, outlook& seen) {
   if (!e.has_recipe) return false;
   double const arrival = arrival_us(e);
   if (arrival == unknown_us) return false;
-  seen.transfer_us = std::max(0.0, arrival - pace_.busy_us());
-  double const limit = seen.transfer_us - settings_.stall_tolerance_us;
+  double const wait_us = std::max(0.0, arrival - pace_.busy_us());
+  double const limit = wait_us - settings_.stall_tolerance_us;
   if (limit <= 0) return false;
-  seen.recipe_us = rebuild_us(e, limit);
-  return seen.recipe_us < limit;
+  double const recipe_us = rebuild_us(e, limit);
+  bool const sooner = recipe_us < limit;
+  if (sooner || wait_us > seen.transfer_us) seen = {wait_us, recipe_us};
+  return sooner;
 }
 
 /// How long until the items on their way out have given back so many bytes.
