@@ -123,6 +123,48 @@ void BM_OffloadRestore(benchmark::State& state) {
   if (gbps > 0) state.counters["of_link"] = moved / ferried / 1e9 / gbps;
   if (gbps == 0) state.counters["of_memcpy"] = copied / ferried;
 }
+/// What `restore` weighs when an item is not there: its transfer against its recipe, four recipes deep. The items are
+/// hosted, in a step that knows the pace of the one before.
+void BM_Decision(benchmark::State& state) {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  constexpr std::uint32_t items = 16;
+  auto const settings = settings_for(ferry::policy_kind::offload, 2 * items * bytes, 2 * items * bytes);
+  auto device = device_for(settings, 0);
+  ferry::session session(*device, settings);
+  ferry::stream stream(*device, ferry::stream_kind::compute, "compute");
+  auto const rebuild = [](std::uint32_t i) -> ferry::recipe {
+    if (i % 4 == 0) return {};
+    return {
+        .enqueue = [](ferry::recipe_context const& to) { to.stream.owner()->launch(to.stream, "rebuild", {}, [] {}); },
+        .inputs = {{0, i - 1, "x"}}};
+  };
+  auto const forward = [&] {
+    session.begin_step();
+    for (std::uint32_t i = 0; i < items; ++i)
+      session.save({0, i, "x"}, session.allocate(bytes, stream), stream, rebuild(i));
+    session.synchronize();
+  };
+  // The first step's recipes are timed: its items are dropped.
+  session.set_placement([](ferry::item_info const& item) {
+    return item.has_recipe ? ferry::placement::recompute : ferry::placement::offload;
+  });
+  forward();
+  for (std::uint32_t i = items; i-- > 0;) static_cast<void>(session.restore({0, i, "x"}, stream));
+  stream.synchronize();
+  session.end_step();
+  session.set_placement({});
+  forward();
+  std::uint64_t const before = ferry::testing::allocations();
+  std::uint32_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(session.foresee({0, i, "x"}));
+    i = (i + 1) % items;
+  }
+  state.counters["allocations"] = static_cast<double>(ferry::testing::allocations() - before);
+  session.end_step();
+}
+BENCHMARK(BM_Decision);
+
 BENCHMARK(BM_OffloadRestore)->ArgNames({"MiB", "GBps"})->Args({64, 1})->Args({64, 0})->UseManualTime()->MinTime(2);
 
 /// One thread computes for about `target`; the same loop count always does the same work.

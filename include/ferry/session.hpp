@@ -172,6 +172,10 @@ class session {
   /// recipes whose results backward needs next run meanwhile, as far as bytes allow.
   void idle_hint(double us);
 
+  /// What restoring the item now would come to: waiting for its transfer, or its recipe; 0 where there is nothing to
+  /// do, infinite where that way is closed or not known yet. Throws: `unknown_key`.
+  [[nodiscard]] outlook foresee(item_key const& key) const;
+
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
 
   /// Decides by this function instead of by `FERRY_POLICY`; an empty function undoes it.

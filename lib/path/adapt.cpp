@@ -1,9 +1,9 @@
 // adapt: plans are made from what steps look like, and made again when steps are no longer like that.
 //
 // Under policy `auto` the first steps are measured and planned for. From then on every step shows how fast the link and
-// the computation are. Within a step, the set's plan for the link as it seems is gone on with; between steps, if that has
-// moved far enough, a new set is made in the background and taken over at a step's beginning. The old one is kept until
-// the new one has shown that it does no worse.
+// the computation are. Within a step, the set's plan for the link as it seems is gone on with; between steps, if that
+// has moved far enough, a new set is made in the background and taken over at a step's beginning. The old one is kept
+// until the new one has shown that it does no worse.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@ constexpr std::uint32_t warm_up_steps = 2;
 constexpr double fragmentation_margin = 0.05;
 constexpr double first_planning_ms = 150;
 constexpr double planning_ms = 60;  // of each plan, in the background
+constexpr double gbps = 1e-3;       // of a byte per microsecond
 /// Plans count on so much of the measured link.
 constexpr double share_of_link = 0.95;
 /// The link's speed shows in so many chunks of a step.
@@ -70,7 +71,7 @@ void session_core::plan_if_ready() {
     follow(std::move(made));
     plan_is_ours_ = true;
     measured_ = step;
-    planned_for_ = task.on;
+    planned_for_ = speeds_of(task.on);
     task.how.time_limit_ms = planning_ms;
     if (settings_.adapt && !replanner_.busy()) start_planning(std::move(task));
   } catch (error const& cause) {
@@ -80,9 +81,14 @@ void session_core::plan_if_ready() {
 }
 
 planning_task session_core::planning_for(profile step) const {
+  auto const speeds = measured_speeds();
   planning_task task;
   task.step = std::move(step);
-  task.on = measured_hardware();
+  task.on.name = device_.capabilities().name;
+  task.on.device_bytes = device_.capabilities().device_bytes;
+  task.on.host_bytes = device_.capabilities().pinned_bytes;
+  task.on.device_to_host.gbps = speeds.out * gbps;
+  task.on.host_to_device.gbps = speeds.back * gbps;
   task.how.budget_bytes = store_.device_tier().bytes().limit_bytes();
   task.how.host_budget_bytes = store_.pinned_tier().bytes().limit_bytes();
   task.how.insured = settings_.insure;
@@ -94,22 +100,15 @@ planning_task session_core::planning_for(profile step) const {
 }
 
 void session_core::start_planning(planning_task task) {
-  considered_ = task.on;
-  considered_us_ = own_us_of(task.step);
+  considered_ = speeds_of(task.on);
+  considered_us_ = own_us();
   replanner_.start(std::move(task));
 }
 
-hardware session_core::measured_hardware() const {
-  hardware on;
-  on.name = device_.capabilities().name;
-  on.device_bytes = device_.capabilities().device_bytes;
-  on.host_bytes = device_.capabilities().pinned_bytes;
-  auto const speed = [this](copy_direction direction) {
-    return link_speed{engine_.counters(direction).bytes_per_us.load(std::memory_order_relaxed) / 1000, 0};
-  };
-  on.device_to_host = speed(copy_direction::device_to_host);
-  on.host_to_device = speed(copy_direction::host_to_device);
-  return on;
+/// In bytes per microsecond; 0 where nothing has been copied yet.
+session_core::link_speeds session_core::measured_speeds() const noexcept {
+  return {engine_.counters(copy_direction::device_to_host).bytes_per_us.load(std::memory_order_relaxed),
+          engine_.counters(copy_direction::host_to_device).bytes_per_us.load(std::memory_order_relaxed)};
 }
 
 /// Between two steps: what the last one showed, and whether other plans would do better.
@@ -117,7 +116,7 @@ void session_core::adapt() {
   bool const learnt = pace_.learn();
   if (learnt) judge_new_plans();
   if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
-  speed_at_begin_ = measured_hardware();
+  speeds_at_begin_ = measured_speeds();
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
     chunks_at_begin_[static_cast<std::size_t>(direction)] = engine_.counters(direction).chunks;
   }
@@ -152,10 +151,18 @@ void session_core::tune(double step_us) {
                                 std::min(tuner_.home().in_flight_bytes, items_at_once * largest_item_bytes_)}));
 }
 
-/// The computation of one pass through a profile's step.
-double session_core::own_us_of(profile const& step) {
+session_core::link_speeds session_core::speeds_of(hardware const& on) noexcept {
+  return {on.device_to_host.gbps / gbps, on.host_to_device.gbps / gbps};
+}
+
+/// The computation of one pass through the step, as it was measured last.
+double session_core::own_us() const {
   double sum = 0;
-  for (auto const& segment : step.segments) sum += segment.forward_us + segment.backward_us;
+  for (std::uint32_t i = 0; i < measured_->segments.size(); ++i) {
+    auto const& segment = measured_->segments[i];
+    sum += pace_.own_us(pass::forward, i).value_or(segment.forward_us);
+    sum += pace_.own_us(pass::backward, i).value_or(segment.backward_us);
+  }
   return sum;
 }
 
@@ -177,10 +184,9 @@ profile session_core::updated_profile() const {
 
 /// The link or the computation is not what the last plans were made for. A small change must stay to be believed.
 bool session_core::step_has_changed() {
-  auto const now = measured_hardware();
-  double const change = std::max({apart(now.device_to_host.gbps, considered_.device_to_host.gbps),
-                                  apart(now.host_to_device.gbps, considered_.host_to_device.gbps),
-                                  apart(own_us_of(updated_profile()), considered_us_)});
+  auto const now = measured_speeds();
+  double const change =
+      std::max({apart(now.out, considered_.out), apart(now.back, considered_.back), apart(own_us(), considered_us_)});
   bool const stays = std::exchange(seemed_changed_, change > lasting_change);
   if (change <= clear_change && !(stays && seemed_changed_)) return false;
   seemed_changed_ = false;
@@ -203,7 +209,7 @@ void session_core::take_over(replanner::result made) {
   bool const another_budget =
       conductor_ == nullptr || conductor_->followed().budget_bytes != made.task.how.budget_bytes;
   if (same_plan || another_budget) {
-    planned_for_ = made.task.on;
+    planned_for_ = speeds_of(made.task.on);
     follow(std::move(made.plans));
     return;
   }
@@ -215,7 +221,8 @@ void session_core::take_over(replanner::result made) {
               1e-3 * before_us);
     return;
   }
-  trial_.emplace(trial{std::move(plans_), std::exchange(planned_for_, made.task.on), before_us, steps_on_trial});
+  trial_.emplace(
+      trial{std::move(plans_), std::exchange(planned_for_, speeds_of(made.task.on)), before_us, steps_on_trial});
   measured_ = std::move(made.task.step);
   follow(std::move(made.plans));
   ++totals_.plans;
@@ -238,34 +245,32 @@ void session_core::judge_new_plans() {
   trial_.reset();
 }
 
-bool session_core::link_is(hardware const& expected) const {
-  auto const now = measured_hardware();
-  return std::max(apart(now.device_to_host.gbps, expected.device_to_host.gbps),
-                  apart(now.host_to_device.gbps, expected.host_to_device.gbps)) < lasting_change;
+bool session_core::link_is(link_speeds const& expected) const noexcept {
+  auto const now = measured_speeds();
+  return std::max(apart(now.out, expected.out), apart(now.back, expected.back)) < lasting_change;
 }
 
-/// How fast the link is against what the plans at hand were made for. Until chunks have come back in this step, that way
-/// is taken to have changed as the other one has.
-double session_core::link_factor() const {
-  auto const now = measured_hardware();
-  auto const chunks = [this](copy_direction direction) {
-    return engine_.counters(direction).chunks - chunks_at_begin_[static_cast<std::size_t>(direction)];
-  };
-  double back = now.host_to_device.gbps;
-  if (chunks(copy_direction::host_to_device) < telling_chunks && speed_at_begin_.device_to_host.gbps > 0) {
-    back *= now.device_to_host.gbps / speed_at_begin_.device_to_host.gbps;
+/// How fast the link is against what the plans at hand were made for. Until chunks have come back in this step, that
+/// way is taken to have changed as the other one has.
+double session_core::link_factor() const noexcept {
+  auto const now = measured_speeds();
+  double back = now.back;
+  if (chunks_in_step(copy_direction::host_to_device) < telling_chunks && speeds_at_begin_.out > 0) {
+    back *= now.out / speeds_at_begin_.out;
   }
   auto const factor = [](double speed, double planned) { return speed > 0 && planned > 0 ? speed / planned : 1.0; };
-  return std::min(factor(now.device_to_host.gbps, planned_for_.device_to_host.gbps),
-                  factor(back, planned_for_.host_to_device.gbps));
+  return std::min(factor(now.out, planned_for_.out), factor(back, planned_for_.back));
+}
+
+std::uint64_t session_core::chunks_in_step(copy_direction direction) const noexcept {
+  return engine_.counters(direction).chunks - chunks_at_begin_[static_cast<std::size_t>(direction)];
 }
 
 /// In forward, when the step's first chunks have shown that the link is another one than it was.
 void session_core::change_plan_in_step() {
   if (!plan_is_ours_ || !settings_.adapt) return;
-  auto const gone = engine_.counters(copy_direction::device_to_host).chunks -
-                    chunks_at_begin_[static_cast<std::size_t>(copy_direction::device_to_host)];
-  if (gone < telling_chunks || !plans_.choose(link_factor(), share_of_link)) return;
+  if (chunks_in_step(copy_direction::device_to_host) < telling_chunks || !plans_.choose(link_factor(), share_of_link))
+    return;
   auto const* const before = std::exchange(conductor_, plans_.at_hand());
   conductor_->go_on_from(*before);
   off_plan_ = true;

@@ -7,7 +7,8 @@ namespace ferry::path {
 conductor::conductor(plan planned) : plan_(std::move(planned)) {
   items_.reserve(plan_.items.size());
   for (auto const& one : plan_.items) {
-    items_.emplace(item_key{0, one.item.segment, label(one.item.name)}, planned_item{one.where, one.bytes, one.rebuild_us});
+    items_.emplace(item_key{0, one.item.segment, label(one.item.name)},
+                   planned_item{one.where, one.bytes, one.rebuild_us});
   }
   std::size_t first = 0;
   for (auto const& op : plan_.operations) {
@@ -15,7 +16,8 @@ conductor::conductor(plan planned) : plan_(std::move(planned)) {
       case plan_operation::kind::forward:
       case plan_operation::kind::backward: {
         auto const which = op.what == plan_operation::kind::forward ? pass::forward : pass::backward;
-        steps_.push_back({which, op.segment, std::exchange(first, directives_.size()), directives_.size(), op.start_us});
+        steps_.push_back(
+            {which, op.segment, std::exchange(first, directives_.size()), directives_.size(), op.start_us});
         break;
       }
       case plan_operation::kind::offload:

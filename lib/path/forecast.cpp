@@ -103,6 +103,14 @@ bool session_core::recipe_is_sooner(entry const& e, outlook& seen) {
   return sooner;
 }
 
+outlook session_core::foresee(item_key const& key) {
+  require_step("foresee");
+  entry& e = require(key);
+  if (e.on_device()) return {};
+  double const arrival = e.state() == item_state::dropped ? unknown_us : arrival_us(e);
+  return {std::max(0.0, arrival - pace_.busy_us()), rebuild_us(e, unknown_us)};
+}
+
 /// How long until the items on their way out have given back so many bytes.
 double session_core::room_us(std::size_t bytes) const {
   std::size_t freed = 0;

@@ -1,8 +1,9 @@
 // The speed of one direction of the link, from the chunks that have arrived.
 //
-// Chunks that follow each other show the bandwidth, those that meet an idle link also the latency. Of the last few, those
-// that took many times as long as the middle one are left out: a link that stood still for a moment is not a slow link,
-// and whoever waits meanwhile sees for himself how long. Threads: the engine's; whoever reads gets published copies.
+// Chunks that follow each other show the bandwidth, those that meet an idle link also the latency. Of the last few,
+// those that took many times as long as the middle one are left out: a link that stood still for a moment is not a slow
+// link, and whoever waits meanwhile sees for himself how long. Threads: the engine's; whoever reads gets published
+// copies.
 #pragma once
 
 #include <algorithm>

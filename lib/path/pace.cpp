@@ -23,8 +23,7 @@ void pace::end_step(store::event_pool& events) {
 
 void pace::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
   stream_ = stream;
-  now_.stretches.push_back(
-      {which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, 0});
+  now_.stretches.push_back({which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, 0});
 }
 
 pace::stretch* pace::find(stretch_id id) noexcept {
@@ -59,7 +58,8 @@ bool pace::learn() {
     if (device_.query(s.from.ref()) != event_status::complete) return false;  // a failure: nothing to learn from
   }
   if (device_.query(before_.end.ref()) != event_status::complete) return false;
-  step_us_ = 0;
+  double all_us = 0;
+  double micro_batches = 0;
   for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
     auto const& s = before_.stretches[i];
     auto& of_pass = times_[static_cast<std::size_t>(s.which)];
@@ -67,8 +67,10 @@ bool pace::learn() {
     double const lasted = lasted_us(before_, i);
     of_pass[s.segment].own_us.add(std::max(0.0, lasted - s.still_us - s.recipes_us));
     of_pass[s.segment].calls = s.calls;
-    step_us_ += lasted;
+    all_us += lasted;
+    micro_batches += i == 0 || before_.stretches[i - 1].micro_batch != s.micro_batch ? 1 : 0;
   }
+  step_us_ = all_us / micro_batches;
   return true;
 }
 

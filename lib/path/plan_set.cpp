@@ -14,9 +14,7 @@ constexpr double worth_leaving = 0.97;
 bool plan_set::choose(double factor, double derating) noexcept {
   if (choices_.size() < 2) return false;
   auto const needs = [&](std::size_t i) { return choices_[i].factor * derating; };
-  auto const bears = [&](std::size_t i) {
-    return factor >= (i == chosen_ ? needs(i) / hysteresis : needs(i));
-  };
+  auto const bears = [&](std::size_t i) { return factor >= (i == chosen_ ? needs(i) / hysteresis : needs(i)); };
   std::size_t best = chosen_;
   bool found = bears(chosen_);
   for (std::size_t i = 0; i < choices_.size(); ++i) {

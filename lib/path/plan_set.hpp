@@ -1,7 +1,8 @@
 // A plan, and beside it those for a slower and a faster link.
 //
-// The speed of the link shows in a step's first chunks. If it is not the planned one, another plan of the set is gone on
-// with in that very step: what is saved from then on is placed as that plan would have it. Threads: the session's only.
+// The speed of the link shows in a step's first chunks. If it is not the planned one, another plan of the set is gone
+// on with in that very step: what is saved from then on is placed as that plan would have it. Threads: the session's
+// only.
 #pragma once
 
 #include <array>
@@ -37,8 +38,8 @@ class plan_set {
   }
   [[nodiscard]] double factor() const noexcept { return choices_[chosen_].factor; }
 
-  /// Chooses the plan for a link that has `factor` times the speed; stays with the one at hand unless another is clearly
-  /// better. True if it is another one now. Plans count on `derating` of their speed.
+  /// Chooses the plan for a link that has `factor` times the speed; stays with the one at hand unless another is
+  /// clearly better. True if it is another one now. Plans count on `derating` of their speed.
   bool choose(double factor, double derating) noexcept;
 
  private:

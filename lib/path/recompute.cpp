@@ -88,8 +88,8 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   for (std::size_t i = 0; i < inputs.size(); ++i) addresses[i] = inputs[i]->device.address();
   auto from = store_.events().record(stream, event_timing::on);
   try {
-    e.how->enqueue({stream, e.device.address(), e.bytes, {addresses.data(), inputs.size()}, rows_there,
-                    e.how->rows - rows_there});
+    e.how->enqueue(
+        {stream, e.device.address(), e.bytes, {addresses.data(), inputs.size()}, rows_there, e.how->rows - rows_there});
   } catch (error const&) {
     throw;
   } catch (std::exception const& cause) {

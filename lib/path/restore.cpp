@@ -164,10 +164,12 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
 }
 
 /// Stops the transfer so that a recipe may write the item, ordered after what is still in flight where that writes too.
-/// Gives the rows that have arrived, or will by then, and need not be rebuilt. Nothing if the item has arrived or failed
-/// meanwhile, or is so far that nothing can stop it and there are no other bytes.
+/// Gives the rows that have arrived, or will by then, and need not be rebuilt. Nothing if the item has arrived or
+/// failed meanwhile, or is so far that nothing can stop it and there are no other bytes.
 std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stream) {
-  auto const elsewhere = [&]() -> std::optional<std::size_t> { return leave_behind(e) ? std::optional(0) : std::nullopt; };
+  auto const elsewhere = [&]() -> std::optional<std::size_t> {
+    return leave_behind(e) ? std::optional(0) : std::nullopt;
+  };
   transfer& t = *e.moving;
   auto phase = t.phase.load(std::memory_order_acquire);
   if (phase == transfer_phase::issued) return elsewhere();

@@ -155,9 +155,8 @@ void session_core::list_droppable() {
     double const cost_us = rebuild_later_us(e, unknown_us);
     if (cost_us != unknown_us) droppable_.push_back({&e, cost_us});
   }
-  std::ranges::sort(droppable_, {}, [](drop_offer const& one) {
-    return one.cost_us / static_cast<double>(one.item->device.bytes());
-  });
+  std::ranges::sort(droppable_, {},
+                    [](drop_offer const& one) { return one.cost_us / static_cast<double>(one.item->device.bytes()); });
 }
 
 void session_core::drop_for(drop_offer const& one, double wait_us) {

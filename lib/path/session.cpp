@@ -317,6 +317,7 @@ lease session::restore(item_key const& key, stream_ref stream) { return core_->r
 void session::release(item_key const& key) { core_->release(key); }
 std::optional<item_state> session::state(item_key const& key) const { return core_->state(key); }
 void session::idle_hint(double us) { core_->idle_hint(us); }
+outlook session::foresee(item_key const& key) const { return core_->foresee(key); }
 void session::set_placement(placement_function choose) { core_->set_placement(std::move(choose)); }
 void session::follow(plan planned) { core_->follow(std::move(planned)); }
 plan const* session::followed() const noexcept { return core_->followed(); }

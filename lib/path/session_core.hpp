@@ -71,6 +71,7 @@ class session_core {
   }
   void set_budget(byte_amount budget);
   void idle_hint(double us);
+  [[nodiscard]] outlook foresee(item_key const& key);
   void record_profile(bool on) noexcept { record_ = on; }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
@@ -220,10 +221,16 @@ class session_core {
   void judge_new_plans();
   [[nodiscard]] bool step_has_changed();
   [[nodiscard]] profile updated_profile() const;
-  [[nodiscard]] static double own_us_of(profile const& step);
-  [[nodiscard]] hardware measured_hardware() const;
-  [[nodiscard]] double link_factor() const;
-  [[nodiscard]] bool link_is(hardware const& expected) const;
+  [[nodiscard]] double own_us() const;
+  struct link_speeds {
+    double out = 0;
+    double back = 0;
+  };
+  [[nodiscard]] link_speeds measured_speeds() const noexcept;
+  [[nodiscard]] static link_speeds speeds_of(hardware const& on) noexcept;
+  [[nodiscard]] double link_factor() const noexcept;
+  [[nodiscard]] bool link_is(link_speeds const& expected) const noexcept;
+  [[nodiscard]] std::uint64_t chunks_in_step(copy_direction direction) const noexcept;
   void change_plan_in_step();
 
   // recompute.cpp
@@ -265,25 +272,25 @@ class session_core {
   std::size_t next_fetch_ = 0;
   bool record_ = false;
   std::optional<profile> measured_;  // what the plan in force was made from
-  hardware planned_for_;             // the link of the plans in force
-  hardware considered_;              // the link, and the computation, that plans were last made for
+  link_speeds planned_for_;          // the link of the plans in force
+  link_speeds considered_;           // the link, and the computation, that plans were last made for
   double considered_us_ = 0;
   bool seemed_changed_ = false;
   bool replan_asked_ = false;
   std::uint32_t generation_ = 0;  // of steps that look alike
-  hardware speed_at_begin_;  // of the step
+  link_speeds speeds_at_begin_;   // of the step
   std::array<std::uint64_t, 2> chunks_at_begin_{};
   /// Plans that were followed before, in case the new ones do worse.
   struct trial {
     plan_set before;
-    hardware planned_for;
+    link_speeds planned_for;
     double before_us;
     std::uint32_t steps_left;
     double best_us = unknown_us;
   };
   std::optional<trial> trial_;
   replanner replanner_;
-  bool plan_is_ours_ = false;        // made by policy auto, so it may be forgotten
+  bool plan_is_ours_ = false;  // made by policy auto, so it may be forgotten
   bool planning_given_up_ = false;
   std::uint32_t warm_steps_ = 0;
   std::optional<byte_amount> wanted_budget_;  // not in force yet

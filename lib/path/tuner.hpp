@@ -1,8 +1,9 @@
 // The tuner: tries settings beside those in force and stays with what makes steps shorter.
 //
-// A small bandit. Most steps run with the settings at home; now and then one runs with a neighbour's, which differs in one
-// value. A neighbour that was faster in the middle of three tries becomes home; one that was clearly slower is not tried
-// again; when all have had their turns, it rests. The same times give the same choices. Threads: the session's only.
+// A small bandit. Most steps run with the settings at home; now and then one runs with a neighbour's, which differs in
+// one value. A neighbour that was faster in the middle of three tries becomes home; one that was clearly slower is not
+// tried again; when all have had their turns, it rests. The same times give the same choices. Threads: the session's
+// only.
 #pragma once
 
 #include <cstddef>
