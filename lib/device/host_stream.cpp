@@ -140,23 +140,28 @@ void host_stream::copy(label const& name, copy_direction direction, void* to, vo
 }
 
 void host_stream::record(host_event& event) {
-  auto const mark_at = [&](std::uint64_t sequence) {
+  auto const mark_at = [&](std::uint64_t sequence, std::optional<link_clock::time_point> when = std::nullopt) {
     std::lock_guard const lock(event.mutex);
     if (environment_.checker != nullptr) environment_.checker->record(&event, checker_id_);
     event.mark = {this, sequence};
-    event.stamp.reset();
+    event.stamp = when;
   };
-  if (event.timing == event_timing::on) {
-    // Marked before the stream can reach the operation: a stamp counts only for the mark it was made for.
-    enqueue([&](operation& slot, std::uint64_t sequence) {
-      mark_at(sequence);
-      slot.work.emplace<stamp_work>(stamp_work{&event});
-    });
-    return;
+  bool const timed = event.timing == event_timing::on;
+  {
+    std::lock_guard const lock(producers_);
+    static_cast<void>(open_engine());
+    auto const submitted = submitted_.load(std::memory_order_relaxed);
+    bool const idle = completed_.load() == submitted;  // the time is now, and nobody need wake up to tell
+    if (!timed || idle) {
+      mark_at(submitted, timed ? std::optional(link_clock::now()) : std::nullopt);
+      return;
+    }
   }
-  std::lock_guard const lock(producers_);
-  static_cast<void>(open_engine());
-  mark_at(submitted_.load(std::memory_order_relaxed));
+  // Marked before the stream can reach the operation: a stamp counts only for the mark it was made for.
+  enqueue([&](operation& slot, std::uint64_t sequence) {
+    mark_at(sequence);
+    slot.work.emplace<stamp_work>(stamp_work{&event});
+  });
 }
 
 void host_stream::wait(host_event& event) {

@@ -32,6 +32,8 @@ constexpr std::uint64_t telling_chunks = 4;
 /// A speed or a time that has changed by so much is worth a new plan: at once, or if it stays so.
 constexpr double clear_change = 1.25;
 constexpr double lasting_change = 1.07;
+/// Planning takes a core for a while: not for every small change.
+constexpr std::uint32_t steps_between_plans = 8;
 /// A plan that takes so much longer than the one before is given up.
 constexpr double worse = 1.02;
 /// A plan is tried if it promises to take no more than that, of what the last step took.
@@ -102,6 +104,7 @@ planning_task session_core::planning_for(profile step) const {
 void session_core::start_planning(planning_task task) {
   considered_ = speeds_of(task.on);
   considered_us_ = own_us();
+  steps_since_planning_ = 0;
   replanner_.start(std::move(task));
 }
 
@@ -113,7 +116,7 @@ session_core::link_speeds session_core::measured_speeds() const noexcept {
 
 /// Between two steps: what the last one showed, and whether other plans would do better.
 void session_core::adapt() {
-  bool const learnt = pace_.learn();
+  bool const learnt = pace_.learn() || std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
   if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
   speeds_at_begin_ = measured_speeds();
@@ -124,6 +127,12 @@ void session_core::adapt() {
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
   bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
   if (changed || std::exchange(replan_asked_, false)) start_planning(planning_for(updated_profile()));
+}
+
+/// Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
+void session_core::learn_late() {
+  take_measurements(false);
+  learnt_late_ = pace_.learn();
 }
 
 /// Before a step: the plan for the link as it was last.
@@ -188,7 +197,9 @@ bool session_core::step_has_changed() {
   double const change =
       std::max({apart(now.out, considered_.out), apart(now.back, considered_.back), apart(own_us(), considered_us_)});
   bool const stays = std::exchange(seemed_changed_, change > lasting_change);
-  if (change <= clear_change && !(stays && seemed_changed_)) return false;
+  ++steps_since_planning_;
+  bool const believed = stays && seemed_changed_ && steps_since_planning_ >= steps_between_plans;
+  if (change <= clear_change && !believed) return false;
   seemed_changed_ = false;
   log_.info("the step has changed by {:.0f}%, planning again", 100 * (change - 1));
   return true;

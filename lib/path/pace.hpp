@@ -55,6 +55,7 @@ class pace {
 
   /// Learns from the step before, once it is over and everything timed in it has been taken in. True if that was now.
   bool learn();
+  [[nodiscard]] bool has_to_learn() const noexcept { return !learnt_; }
   /// Of the last step that was learnt from, from its first mark to its last, per micro-batch.
   [[nodiscard]] double step_us() const noexcept { return step_us_; }
   [[nodiscard]] std::optional<double> own_us(pass which, std::uint32_t segment) const;

@@ -188,6 +188,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   if (recorder_.on()) recorder_.entered(which, key);
   journal_.entered(which, key, stream);
   bound_run_ahead();
+  if (pace_.has_to_learn()) learn_late();
   if (conductor_ != nullptr) conduct(which, key, stream);
 }
 

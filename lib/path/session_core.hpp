@@ -214,6 +214,7 @@ class session_core {
   void plan_if_ready();
   void adapt();
   void choose_plan();
+  void learn_late();
   void tune(double step_us);
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
@@ -275,7 +276,9 @@ class session_core {
   link_speeds planned_for_;          // the link of the plans in force
   link_speeds considered_;           // the link, and the computation, that plans were last made for
   double considered_us_ = 0;
+  bool learnt_late_ = false;
   bool seemed_changed_ = false;
+  std::uint32_t steps_since_planning_ = 0;
   bool replan_asked_ = false;
   std::uint32_t generation_ = 0;  // of steps that look alike
   link_speeds speeds_at_begin_;   // of the step
