@@ -177,8 +177,9 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
   if (phase == transfer_phase::issued) return elsewhere();
   std::size_t const there = whole_rows(e, t.issued_bytes);
   if (phase == transfer_phase::stopped) {
-    double const in_flight_us = link_us(copy_direction::host_to_device, t.issued_bytes - t.arrived_bytes);
-    if (in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us && leave_behind(e)) return 0;
+    // Rows are worth their part of the recipe. Without any, other bytes cost nothing, and no chunk that gets stuck from
+    // now on holds up the recipe.
+    if ((there == 0 || coming_us(e) > part_of_recipe_us(e, there)) && leave_behind(e)) return 0;
     device_.wait(stream, t.done);
     return there;
   }

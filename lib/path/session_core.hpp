@@ -190,7 +190,9 @@ class session_core {
   static constexpr double unknown_us = std::numeric_limits<double>::infinity();
   [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
   [[nodiscard]] double arrival_us(entry const& e) const;
-  [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
+  [[nodiscard]] double coming_us(entry const& e);
+  [[nodiscard]] static double part_of_recipe_us(entry const& e, std::size_t rows);
+  [[nodiscard]] double rebuild_us(entry const& e, double limit);
   [[nodiscard]] double rebuild_later_us(entry const& e, double limit) const;
   [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
   [[nodiscard]] double room_us(std::size_t bytes) const;
