@@ -53,14 +53,25 @@ double session_core::arrival_us(entry const& e) const {
   return link_us(copy_direction::host_to_device, remaining + ahead);
 }
 
+/// How long compute would stand still for the chunks of the item that are in flight. Requires: it is being fetched.
+double session_core::coming_us(entry const& e) {
+  std::size_t const arrived = e.moving->arrived_bytes.load(std::memory_order_relaxed);
+  std::size_t const issued = e.moving->issued_bytes.load(std::memory_order_relaxed);
+  return std::max(0.0, link_us(copy_direction::host_to_device, issued - arrived) - pace_.busy_us());
+}
+
+double session_core::part_of_recipe_us(entry const& e, std::size_t rows) {
+  return e.recipe_us * static_cast<double>(rows) / static_cast<double>(e.how->rows);
+}
+
 /// How long the recipe would take, by its last run, with whatever its inputs need first. Looks no further
 /// once `limit` is reached.
-double session_core::rebuild_us(entry const& e, double limit) const {
+double session_core::rebuild_us(entry const& e, double limit) {
   if (!e.has_recipe || e.recipe_us < 0) return unknown_us;
   double total = e.recipe_us;
   if (e.state() == item_state::prefetching) {
     std::size_t const there = whole_rows(e, e.moving->issued_bytes.load(std::memory_order_relaxed));
-    total *= 1 - static_cast<double>(there) / static_cast<double>(e.how->rows);
+    if (there > 0) total = std::min(total, coming_us(e) + total - part_of_recipe_us(e, there));
   }
   for (auto const& key : e.how->inputs.keys()) {
     if (total >= limit) return total;

@@ -168,7 +168,7 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
 /// failed meanwhile, or is so far that nothing can stop it and there are no other bytes.
 std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stream) {
   auto const elsewhere = [&]() -> std::optional<std::size_t> {
-    return leave_behind(e) ? std::optional(0) : std::nullopt;
+    return leave_behind(e, true) ? std::optional(0) : std::nullopt;
   };
   transfer& t = *e.moving;
   auto phase = t.phase.load(std::memory_order_acquire);
@@ -179,9 +179,11 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
   if (phase == transfer_phase::issued) return elsewhere();
   std::size_t const there = whole_rows(e, t.issued_bytes);
   if (phase == transfer_phase::stopped) {
-    double const in_flight_us = link_us(copy_direction::host_to_device, t.issued_bytes - t.arrived_bytes);
-    bool const too_long = in_flight_us > pace_.busy_us() + settings_.stall_tolerance_us;
-    if ((too_long || standstill_us(copy_direction::host_to_device) > 0) && leave_behind(e)) return 0;
+    // Rows are worth their part of the recipe. Without any, other bytes cost nothing, and no chunk that gets stuck from
+    // now on holds up the recipe.
+    bool const stuck = standstill_us(copy_direction::host_to_device) > 0 ||
+                       coming_us(e) > part_of_recipe_us(e, there) + settings_.stall_tolerance_us;
+    if ((there == 0 || stuck) && leave_behind(e, stuck)) return 0;
     device_.wait(stream, t.done);
     return there;
   }
@@ -197,14 +199,14 @@ std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const no
   return std::min(bytes / (e.bytes / e.how->rows), e.how->rows - 1);
 }
 
-/// The item gives up bytes that the link still writes, if there are others, or what is needed later can make way. The
-/// transfer gives them back when it ends.
-bool session_core::leave_behind(entry& e) {
+/// The item gives up bytes that the link still writes, if there are others; `firmly`: if what is needed later must make
+/// way. The transfer gives them back when it ends.
+bool session_core::leave_behind(entry& e, bool firmly) {
   if (!e.users.empty() || !e.uses.empty()) return false;
   auto& tier = store_.device_tier();
   auto region = tier.allocate(e.bytes, e.key.name);
   making_room_ = true;
-  for (constexpr double patient_us = 200; !region && e.state() == item_state::prefetching;) {
+  for (constexpr double patient_us = 200; firmly && !region && e.state() == item_state::prefetching;) {
     if (!give_way(false)) break;
     patience waiting(device_);
     do {

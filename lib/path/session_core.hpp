@@ -185,7 +185,7 @@ class session_core {
   [[nodiscard]] wait_result await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen);
   [[nodiscard]] std::optional<std::size_t> stop_prefetch(entry& e, stream_ref stream);
   [[nodiscard]] std::size_t whole_rows(entry const& e, std::size_t bytes) const noexcept;
-  [[nodiscard]] bool leave_behind(entry& e);
+  [[nodiscard]] bool leave_behind(entry& e, bool firmly);
   [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
 
   // forecast.cpp
@@ -193,7 +193,9 @@ class session_core {
   [[nodiscard]] double standstill_us(copy_direction direction) const;
   [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
   [[nodiscard]] double arrival_us(entry const& e) const;
-  [[nodiscard]] double rebuild_us(entry const& e, double limit) const;
+  [[nodiscard]] double coming_us(entry const& e);
+  [[nodiscard]] static double part_of_recipe_us(entry const& e, std::size_t rows);
+  [[nodiscard]] double rebuild_us(entry const& e, double limit);
   [[nodiscard]] double rebuild_later_us(entry const& e, double limit) const;
   [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
   [[nodiscard]] double room_us(std::size_t bytes) const;

@@ -15,6 +15,7 @@
 
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
+#include "support/pause.hpp"
 #include "support/session_fixture.hpp"
 
 namespace ferry {
@@ -186,6 +187,74 @@ TEST_F(SimDevice, PassesTimeToTheNextThingThatHappens) {
   device_->pass_time();
   EXPECT_EQ(device_->now(), 30us);
   EXPECT_THROW(device_->pass_time(), deadlock_error);
+}
+
+TEST_F(SimDevice, PassesNoMoreTimeThanAsked) {
+  start();
+  device_->pass_time(25us);
+  EXPECT_EQ(device_->now(), 25us) << "nothing need happen";
+  launch(*compute_, "1234");
+  device_->pass_time(15us);
+  EXPECT_EQ(device_->now(), 25us + 15us);
+  EXPECT_TRUE(trace_.empty());
+  device_->pass_time(1ms);
+  EXPECT_EQ(device_->now(), 25us + 40us) << "something happens before";
+  EXPECT_EQ(trace_.size(), 1U);
+  launch(*compute_, "1234");
+  device_->pass_time(40us);
+  EXPECT_EQ(trace_.size(), 2U) << "what happens at that very instant has happened";
+  EXPECT_EQ(device_->now(), 25us + 80us);
+}
+
+TEST_F(SimDevice, ABoundedWaitForWhatNeverHappensEnds) {
+  auto options = plain();
+  options.slow_downs = {{.what = sim_engine::compute}};
+  start(std::move(options));
+  launch(*compute_, "never");
+  EXPECT_THROW(device_->pass_time(), deadlock_error);
+  device_->pass_time(3ms);
+  EXPECT_EQ(device_->now(), 3ms);
+}
+
+TEST_F(SimDevice, ABoundedWaitIsNoneIfAnAgentHasSomethingToDo) {
+  start();
+  int left = 1;
+  calling_agent agent([&] { return left-- > 0; });
+  device_->add(agent);
+  device_->pass_time(5us);
+  EXPECT_EQ(device_->now(), 0us);
+  device_->pass_time(5us);
+  EXPECT_EQ(device_->now(), 5us);
+  device_->remove(agent);
+}
+
+TEST_F(SimDevice, PatienceLooksAsOftenAsItIsTold) {
+  start();
+  launch(*compute_, "1234");
+  patience waiting(*device_);
+  waiting.wait_or_look(12.5);
+  EXPECT_EQ(waiting.waited_us(), 12.5);
+  waiting.wait_or_look(0);
+  EXPECT_EQ(waiting.waited_us(), 13.5) << "time always passes";
+  waiting.wait_or_look(0.0001 + 1);
+  EXPECT_EQ(waiting.waited_us(), 13.5 + 1.001) << "whole nanoseconds, rounded up";
+  waiting.wait_or_look(1000);
+  EXPECT_EQ(waiting.waited_us(), 40) << "something happened";
+  waiting.wait_or_look(7);
+  EXPECT_EQ(waiting.waited_us(), 47) << "with nothing under way it does not wait for ever";
+  EXPECT_THROW(waiting.wait(), deadlock_error);
+}
+
+TEST(Patience, InRealTimeALookIsNeverFar) {
+  auto const host = make_host_device({.device_bytes = 1 << 20, .pinned_bytes = 1 << 20});
+  patience waiting(*host);
+  for (double const longest_us : {0.0, 100.0, 1e9}) {
+    double const before_us = waiting.waited_us();
+    waiting.wait_or_look(longest_us);
+    double const took_us = waiting.waited_us() - before_us;
+    EXPECT_GE(took_us, 25);
+    EXPECT_LT(took_us, 1e6) << "though it was told it may be long";
+  }
 }
 
 TEST_F(SimDevice, WithoutACostFunctionAKernelCostsItsAccesses) {

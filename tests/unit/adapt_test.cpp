@@ -1,0 +1,325 @@
+// Plans that follow the link, the computation, the budget and the batch; on the sim device, so that planning takes no
+// time and every step the same.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ferry/ferry.hpp"
+#include "ferry/simulate.hpp"
+#include "support/session_fixture.hpp"
+
+namespace ferry::testing {
+namespace {
+
+using std::chrono::nanoseconds;
+using namespace std::chrono_literals;
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+/// Eight segments, as in examples/profiles/chain_of_eight.json.
+profile chain_of_eight() {
+  profile step;
+  step.name = "a chain of eight";
+  for (std::uint32_t s = 0; s < 8; ++s) {
+    profile_segment segment;
+    segment.forward_us = 4000;
+    segment.backward_us = 8000;
+    segment.backward_scratch_bytes = 32 * mebibyte;
+    profile_item x{"x", 16 * mebibyte, 100.0, {}, 0};
+    if (s > 0) {
+      x.recipe_us = 1300;
+      x.inputs = {{s - 1, "h"}};
+    }
+    segment.items = {x, {"h", 48 * mebibyte, 1500.0, {{s, "x"}}, 0}};
+    step.segments.push_back(segment);
+  }
+  for (std::uint32_t s = 8; s-- > 0;) {
+    step.need_order.push_back({s, "h"});
+    step.need_order.push_back({s, "x"});
+  }
+  return step;
+}
+
+/// A link of 12 GB/s; in step `fault_step` something befalls it.
+class Adaptation : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t fault_step = 6;
+  static constexpr double gbps = 12;
+
+  using fault = std::function<void(sim_device&)>;
+  static fault link_of(double speed) {
+    return [=](sim_device& on) {
+      for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
+        on.set_link(direction, {.gbps = speed, .latency_us = 10});
+      }
+    };
+  }
+  static simulation run(std::uint32_t steps, fault const& what = {}, config settings = {}) {
+    hardware on;
+    on.name = "a GPU";
+    on.device_bytes = std::size_t{8} << 30;
+    on.host_bytes = std::size_t{16} << 30;
+    on.device_to_host = on.host_to_device = {.gbps = gbps, .latency_us = 10};
+    simulation_options how;
+    how.settings = std::move(settings);
+    how.settings.budget = byte_amount::exactly(205 * mebibyte);
+    how.settings.log = log_level::off;
+    how.steps = steps;
+    how.before_step = [&](std::uint32_t step, sim_device& device) {
+      if (step == fault_step && what) what(device);
+    };
+    return simulate(chain_of_eight(), on, how);
+  }
+  static config blind() {
+    config settings;
+    settings.adapt = false;
+    settings.stall_tolerance_us = 1e9;
+    return settings;
+  }
+};
+
+TEST_F(Adaptation, AnUnchangedLinkCausesNothing) {
+  auto const done = run(16);
+  EXPECT_EQ(done.stats.plans, 0U);
+  EXPECT_EQ(done.stats.plan_changes, 0U);
+  ASSERT_EQ(done.plans.size(), 1U);
+  EXPECT_EQ(done.plans[0].from_step, 2U) << "two are measured";
+  for (std::size_t i = 3; i < done.steps_us.size(); ++i) EXPECT_EQ(done.steps_us[i], done.steps_us[2]);
+}
+
+TEST_F(Adaptation, NorDoesALinkThatIsALittleSlower) {
+  auto const done = run(16, link_of(0.95 * gbps));
+  EXPECT_EQ(done.stats.plans, 0U);
+  EXPECT_EQ(done.stats.plan_changes, 0U);
+}
+
+TEST_F(Adaptation, TheStepInWhichTheLinkDropsGoesOnWithAnotherPlan) {
+  auto const done = run(fault_step + 1, link_of(gbps / 3));
+  EXPECT_EQ(done.stats.plan_changes, 1U);
+  EXPECT_EQ(done.stats.plans, 0U) << "a new one is not there yet";
+  auto const followed_blindly = run(fault_step + 1, link_of(gbps / 3), blind());
+  EXPECT_EQ(done.steps_us[fault_step - 1], followed_blindly.steps_us[fault_step - 1]);
+  EXPECT_LT(1.3 * done.steps_us[fault_step], followed_blindly.steps_us[fault_step]);
+  ASSERT_TRUE(done.planned);
+  EXPECT_GT(done.planned->step_us, done.plans[0].what.step_us);
+}
+
+TEST_F(Adaptation, ANewPlanIsTakenOverInTheThirdStep) {
+  EXPECT_EQ(run(fault_step + 2, link_of(gbps / 3)).stats.plans, 0U);
+  EXPECT_EQ(run(fault_step + 3, link_of(gbps / 3)).stats.plans, 1U);
+  EXPECT_EQ(run(fault_step + 12, link_of(gbps / 3)).stats.plans, 1U) << "and that is all";
+}
+
+TEST_F(Adaptation, AFasterLinkIsPlannedForToo) {
+  auto const done = run(fault_step + 3, link_of(3 * gbps));
+  EXPECT_EQ(done.stats.plans, 1U);
+  EXPECT_LT(done.step_us, done.steps_us[fault_step - 1]);
+}
+
+TEST_F(Adaptation, StepsAreAsTheNewPlanForeseesThem) {
+  auto const done = run(fault_step + 6, link_of(gbps / 3));
+  ASSERT_TRUE(done.planned);
+  EXPECT_NEAR(done.step_us / done.planned->step_us, 1, 0.01);
+  EXPECT_LE(done.stats.device.peak_bytes, 205 * mebibyte);
+}
+
+TEST_F(Adaptation, ALinkThatComesBackIsFollowedToo) {
+  auto const usual = run(fault_step).step_us;
+  config settings;
+  // The link changes at step 6, and is itself again from step 12 on.
+  settings.link_schedule = {{0, gbps, gbps}, {6, gbps / 3, gbps / 3}, {12, gbps, gbps}};
+  auto const done = run(18, {}, settings);
+  EXPECT_GT(done.steps_us[8], 1.03 * usual);
+  EXPECT_EQ(done.stats.plans, 2U);
+  EXPECT_NEAR(done.steps_us[17], usual, 1);
+}
+
+TEST_F(Adaptation, OffMeansOff) {
+  config settings;
+  settings.adapt = false;
+  for (double const speed : {gbps / 3, gbps, 3 * gbps}) {
+    auto const done = run(16, link_of(speed), settings);
+    EXPECT_EQ(done.stats.plans, 0U);
+    EXPECT_EQ(done.stats.plan_changes, 0U);
+    EXPECT_EQ(done.plans.size(), 1U);
+  }
+  auto const by_rule = run(fault_step + 1, link_of(gbps / 3), settings);
+  EXPECT_GT(by_rule.stats.count(reason::dropped_instead_of_waiting), 0U) << "the rule applies all the same";
+  EXPECT_LT(by_rule.step_us, run(fault_step + 1, link_of(gbps / 3), blind()).step_us);
+}
+
+TEST_F(Adaptation, APlanThatWasGivenIsNeverChanged) {
+  auto const own = run(fault_step);
+  ASSERT_TRUE(own.planned);
+  hardware on;
+  on.name = "a GPU";
+  on.device_bytes = std::size_t{8} << 30;
+  on.host_bytes = std::size_t{16} << 30;
+  on.device_to_host = on.host_to_device = {.gbps = gbps / 3, .latency_us = 10};
+  simulation_options how;
+  how.settings.budget = byte_amount::exactly(205 * mebibyte);
+  how.settings.log = log_level::off;
+  how.planned = own.planned;
+  how.steps = 8;
+  auto const done = simulate(chain_of_eight(), on, how);
+  EXPECT_EQ(done.stats.plans, 0U);
+  EXPECT_EQ(done.stats.plan_changes, 0U);
+  EXPECT_EQ(done.planned, own.planned);
+}
+
+TEST_F(Adaptation, AComputationThatHasChangedIsPlannedForAnew) {
+  auto const done = run(fault_step + 6, [](sim_device& on) {
+    on.slow_down({.what = sim_engine::compute, .factor = 2, .from = on.now()});
+  });
+  EXPECT_GE(done.stats.plans, 1U);
+  ASSERT_TRUE(done.planned);
+  EXPECT_NEAR(done.planned->unlimited_us, 192'000, 1) << "made from the times of now";
+}
+
+TEST_F(Adaptation, TheSameRunGivesTheSameSteps) {
+  auto const first = run(fault_step + 6, link_of(gbps / 3));
+  auto const second = run(fault_step + 6, link_of(gbps / 3));
+  EXPECT_EQ(first.steps_us, second.steps_us);
+  EXPECT_EQ(to_json(first.stats), to_json(second.stats));
+}
+
+/// Policy `auto` in a trainer of its own.
+class AutoSession : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t segments = 10;
+  static constexpr auto forward = 100us;
+  static constexpr auto backward = 200us;
+  static constexpr auto rebuild = 30us;
+
+  void start(std::size_t budget_bytes, bool adapt = true) {
+    sim_device_options options;
+    options.device_bytes = options.pinned_bytes = std::size_t{80} << 30;
+    options.device_to_host = options.host_to_device = {.gbps = 8, .latency_us = 10};
+    options.kernel_cost = [](label const& name, auto) -> nanoseconds {
+      return name == "forward" ? forward : name == "backward" ? backward : rebuild;
+    };
+    device_ = make_sim_device(std::move(options));
+    compute_.emplace(*device_, stream_kind::compute, "compute");
+    config settings;
+    settings.budget = byte_amount::exactly(budget_bytes);
+    settings.host_budget = byte_amount::exactly(64 * mebibyte);
+    settings.chunk_bytes = mebibyte / 4;
+    settings.adapt = adapt;
+    settings.log = log_level::off;
+    session_.emplace(*device_, settings);
+  }
+  void TearDown() override {
+    session_.reset();
+    compute_.reset();
+  }
+  static item_key key(std::uint32_t segment) { return {0, segment, "h"}; }
+  recipe rebuilding(std::uint32_t segment) {
+    if (segment == 0) return {};
+    return {.enqueue = [this](recipe_context const& to) { device_->launch(to.stream, "rebuild", {}, [] {}); },
+            .inputs = {key(segment - 1)}};
+  }
+  void step(std::size_t item_bytes = mebibyte) {
+    session_->begin_step();
+    for (std::uint32_t s = 0; s < segments; ++s) {
+      auto memory = session_->allocate(item_bytes, *compute_);
+      device_->launch(*compute_, "forward", {}, [] {});
+      session_->save(key(s), std::move(memory), *compute_, rebuilding(s));
+    }
+    for (std::uint32_t s = segments; s-- > 0;) {
+      auto back = session_->restore(key(s), *compute_);
+      device_->launch(*compute_, "backward", {}, [] {});
+      back.end();
+      session_->release(key(s));
+    }
+    compute_->synchronize();
+    session_->end_step();
+  }
+  /// How many steps it takes until a plan for this budget is followed; nothing if there is none after ten.
+  std::optional<int> steps_until_planned_for(std::size_t budget_bytes, std::size_t item_bytes = mebibyte) {
+    for (int i = 1; i <= 10; ++i) {
+      step(item_bytes);
+      auto const* const followed = session_->followed();
+      if (followed != nullptr && followed->budget_bytes == budget_bytes && followed->items[0].bytes == item_bytes)
+        return i;
+    }
+    return std::nullopt;
+  }
+
+  std::unique_ptr<sim_device> device_;
+  std::optional<stream> compute_;
+  std::optional<session> session_;
+};
+
+TEST_F(AutoSession, PlansAfterTwoSteps) {
+  start(5 * mebibyte);
+  EXPECT_EQ(session_->followed(), nullptr);
+  EXPECT_EQ(steps_until_planned_for(5 * mebibyte), 3);
+}
+
+TEST_F(AutoSession, ASmallerBudgetIsPlannedForAnew) {
+  for (bool const adapt : {true, false}) {
+    start(6 * mebibyte, adapt);
+    ASSERT_TRUE(steps_until_planned_for(6 * mebibyte));
+    for (int i = 0; i < 3; ++i) step();
+    session_->set_budget(byte_amount::exactly(4 * mebibyte));
+    EXPECT_EQ(session_->followed(), nullptr) << "what was planned with more may not fit";
+    EXPECT_EQ(session_->stats().device.limit_bytes, 4 * mebibyte);
+    EXPECT_EQ(steps_until_planned_for(4 * mebibyte), 2);
+    for (int i = 0; i < 3; ++i) step();
+    EXPECT_EQ(session_->followed()->budget_bytes, 4 * mebibyte);
+    TearDown();
+  }
+}
+
+TEST_F(AutoSession, ALargerBudgetToo) {
+  start(4 * mebibyte);
+  ASSERT_TRUE(steps_until_planned_for(4 * mebibyte));
+  for (int i = 0; i < 3; ++i) step();
+  double const tight_us = session_->followed()->step_us;
+  session_->set_budget(byte_amount::exactly(20 * mebibyte));
+  ASSERT_NE(session_->followed(), nullptr) << "until then the old one does";
+  EXPECT_EQ(session_->followed()->budget_bytes, 4 * mebibyte);
+  EXPECT_EQ(steps_until_planned_for(20 * mebibyte), 2);
+  EXPECT_LE(session_->followed()->step_us, tight_us);
+  EXPECT_EQ(session_->followed()->step_us, session_->followed()->unlimited_us) << "everything fits";
+}
+
+TEST_F(AutoSession, BudgetsThatChangeWhilePlansAreMadeEndWithTheLast) {
+  start(6 * mebibyte);
+  ASSERT_TRUE(steps_until_planned_for(6 * mebibyte));
+  for (std::size_t const budget : {5, 8, 7}) {
+    session_->set_budget(byte_amount::exactly(budget * mebibyte));
+    step();
+  }
+  EXPECT_TRUE(steps_until_planned_for(7 * mebibyte));
+}
+
+TEST_F(AutoSession, AnotherBatchIsMeasuredAndPlannedForAnew) {
+  for (bool const adapt : {true, false}) {
+    start(6 * mebibyte, adapt);
+    ASSERT_TRUE(steps_until_planned_for(6 * mebibyte));
+    for (int i = 0; i < 2; ++i) step();
+    // Half the batch: one step shows it, two are measured.
+    EXPECT_EQ(steps_until_planned_for(6 * mebibyte, mebibyte / 2), 4) << adapt;
+    for (int i = 0; i < 2; ++i) step(mebibyte / 2);
+    EXPECT_EQ(steps_until_planned_for(6 * mebibyte, mebibyte), 4) << "and back";
+    EXPECT_LE(session_->stats().device.peak_bytes, 6 * mebibyte);
+    TearDown();
+  }
+}
+
+TEST_F(AutoSession, BatchesThatKeepChangingStillTrain) {
+  start(6 * mebibyte);
+  for (int i = 0; i < 13; ++i) step(i % 5 < 3 ? mebibyte : mebibyte / 2);
+  EXPECT_EQ(session_->stats().restores, 13U * segments);
+  EXPECT_LE(session_->stats().device.peak_bytes, 6 * mebibyte);
+}
+
+}  // namespace
+}  // namespace ferry::testing
