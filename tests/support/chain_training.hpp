@@ -39,6 +39,7 @@ struct chain_segment {
   std::vector<chain_item> items;
   std::size_t gradient_row_words = 1;
   std::size_t workspace_row_words = 0;  ///< of backward
+  bool scratch_first = false;           ///< allocated before its items are restored
   bool all_at_once = false;             ///< backward wants all its items together
 };
 
@@ -59,6 +60,7 @@ inline chain_shape draw_chain(dice& d) {
     auto const items = static_cast<std::uint32_t>(d.from_to(1, 5));
     segment.gradient_row_words = d.from_to(1, 32);
     segment.workspace_row_words = d.one_in(2) ? d.from_to(1, 64) : 0;
+    segment.scratch_first = s % 2 == 0;
     segment.all_at_once = d.one_in(2);
     for (std::uint32_t i = 0; i < items; ++i) {
       chain_item item;
@@ -90,8 +92,9 @@ inline chain_shape draw_chain(dice& d) {
 
 /// What a chain needs, in bytes of the session's budget.
 struct chain_bytes {
-  std::size_t one_segment = 0;     ///< blocks and leases that one pass through a segment holds at once
-  std::size_t with_inputs = 0;     ///< the same with the segment that its input is rebuilt from
+  std::size_t must_hold = 0;       ///< blocks and leases that the trainer holds at once
+  std::size_t one_segment = 0;     ///< the same if the trainer held all items of a segment
+  std::size_t with_inputs = 0;     ///< that with the segment that its input is rebuilt from
   std::size_t without_recipe = 0;  ///< all items that nothing can rebuild
   std::size_t everything = 0;
 };
@@ -178,22 +181,29 @@ class chain_trainer {
     for (std::uint32_t s = shape.size(); s-- > 0;) {
       auto const& segment = shape.segments[s];
       std::size_t items = 0;
+      std::size_t largest = 0;
       for (std::uint32_t i = 0; i < segment.items.size(); ++i) {
         items += bytes({s, i});
+        largest = std::max(largest, bytes({s, i}));
         need.without_recipe += segment.items[i].has_recipe ? 0 : bytes({s, i});
       }
       std::size_t inputs = 0;
       for (std::uint32_t i = 0; s > 0 && i < shape.segments[s - 1].items.size(); ++i) inputs += bytes({s - 1, i});
       std::size_t const gradient = room_model::rounded(rows * segment.gradient_row_words * 8);
-      std::size_t const scratch =
-          gradient_before + gradient + room_model::rounded(rows * segment.workspace_row_words * 8);
+      std::size_t const made = gradient + room_model::rounded(rows * segment.workspace_row_words * 8);
+      std::size_t const scratch = gradient_before + made;
+      std::size_t const held = segment.all_at_once     ? made + items
+                               : segment.scratch_first ? made + largest
+                                                       : std::max(made, largest);
+      need.must_hold = std::max(need.must_hold, gradient_before + held);
       gradient_before = gradient;
       need.everything += items;
       most_scratch = std::max(most_scratch, scratch);
       need.one_segment = std::max(need.one_segment, scratch + items);
       need.with_inputs = std::max(need.with_inputs, scratch + items + inputs);
     }
-    need.one_segment = std::max(need.one_segment, forward_bytes(shape, rows));
+    need.must_hold = std::max(need.must_hold, forward_bytes(shape, rows));
+    need.one_segment = std::max(need.one_segment, need.must_hold);
     need.with_inputs = std::max(need.with_inputs, need.one_segment);
     need.everything += most_scratch;
     return need;
@@ -324,7 +334,7 @@ class chain_trainer {
         workspace = on.allocate(how.rows * segment.workspace_row_words * 8, stream_, "w");
       }
     };
-    if (s % 2 == 0) allocate();  // the others know what they need only later
+    if (segment.scratch_first) allocate();
     std::vector<lease> leases;
     for (std::uint32_t i = items; i-- > 0;) {
       leases.push_back(on.restore(key_of(mb, {s, i}), stream_));
@@ -333,7 +343,7 @@ class chain_trainer {
         leases.clear();
       }
     }
-    if (s % 2 == 1) allocate();
+    if (!segment.scratch_first) allocate();
     for (auto const& each : leases) add_gradient(s, each, gradient);
     pass_gradient(s, gradient, next, workspace);
     gradient = std::move(next);

@@ -222,7 +222,8 @@ inline fault_schedule draw_fault_schedule(std::uint64_t seed, bool simulated) {
   for (std::size_t n = d.from_to(2, 5 * s.steps); n > 0; --n) s.faults.push_back(detail::any_fault(d, s));
   if (d.one_in(3)) {  // a way back that is slow just when it is needed
     s.settings.verify = verify_mode::off;
-    s.settings.stall_tolerance_us = 0;
+    s.settings.stall_tolerance_us = d.of({0.0, 50.0, 50.0});
+    s.settings.chunk_bytes = 512;  // most of an item is behind the few chunks in flight
     s.gbps[0] = 4;
     for (std::size_t step = 1; step < s.steps; ++step) {
       auto f = detail::any_fault(d, s);
@@ -230,7 +231,7 @@ inline fault_schedule draw_fault_schedule(std::uint64_t seed, bool simulated) {
       f.step = step;
       f.when = 0.5 + 0.5 * d.unit();
       f.engine = sim_engine::host_to_device;
-      f.factor = d.of({10.0, 50.0});
+      f.factor = d.of({3.0, 10.0, 50.0});
       f.us = 2000;
       s.faults.push_back(f);
     }
