@@ -37,6 +37,7 @@ struct wait_work {
 };
 struct stamp_work {
   host_event* event;
+  link_clock::time_point enqueued;
 };
 
 }  // namespace
@@ -160,7 +161,7 @@ void host_stream::record(host_event& event) {
   // Marked before the stream can reach the operation: a stamp counts only for the mark it was made for.
   enqueue([&](operation& slot, std::uint64_t sequence) {
     mark_at(sequence);
-    slot.work.emplace<stamp_work>(stamp_work{&event});
+    slot.work.emplace<stamp_work>(stamp_work{&event, link_clock::now()});
   });
 }
 
@@ -221,8 +222,10 @@ void host_stream::execute(engine& own, operation& next, std::uint64_t sequence) 
       await(wait->mark, sequence);
       own.ready = link_clock::now();
     } else if (auto* const stamp = std::get_if<stamp_work>(&next.work)) {
+      // A copy is over when the link's schedule says so: that this thread was late to notice is not the link's time.
+      auto const passed = std::max(stamp->enqueued, own.ready);
       std::lock_guard const lock(stamp->event->mutex);
-      if (stamp->event->mark == ticket{this, sequence}) stamp->event->stamp = link_clock::now();
+      if (stamp->event->mark == ticket{this, sequence}) stamp->event->stamp = passed;
     }
   } catch (std::exception const& cause) {
     failed(cause.what());

@@ -35,7 +35,7 @@ constexpr double lasting_change = 1.07;
 /// Planning takes a core for a while: not for every small change.
 constexpr std::uint32_t steps_between_plans = 8;
 /// A plan that takes so much longer than the one before is given up.
-constexpr double worse = 1.02;
+constexpr double worse = 1.01;
 /// A plan is tried if it promises to take no more than that, of what the last step took.
 constexpr double promising = 1.03;
 constexpr std::uint32_t steps_on_trial = 2;
@@ -54,32 +54,40 @@ void session_core::plan_if_ready() {
     follow(read_plan(settings_.policy.file));
   }
   if (!policy_.planning() || conductor_ != nullptr || planning_given_up_ || !recorder_.saw_work()) return;
-  if (++warm_steps_ < warm_up_steps) return;
+  if (replanner_.busy() || replan_asked_ || ++warm_steps_ < warm_up_steps) return;
   auto const step = recorder_.take("this step");
   if (!step) {
-    planning_given_up_ = true;
-    log_.info(
-        "no plan: micro-batches are interleaved or a step could not be measured; inputs of segments are ferried, "
-        "everything else is recomputed");
+    give_up_planning("micro-batches are interleaved or a step could not be measured");
     return;
   }
+  measured_ = step;
+  plan_is_ours_ = true;
+  if (std::exchange(felt_.planned, true)) {
+    start_planning(planning_for(*step));
+  } else {
+    plan_first(planning_for(*step));
+  }
+}
+
+/// The session's first plan is waited for; those for other links, and all plans after it, are made in the background.
+void session_core::plan_first(planning_task task) {
   try {
-    felt_.planned = true;
-    auto task = planning_for(*step);
     task.how.time_limit_ms = first_planning_ms;
     auto made = make_plan(task.step, task.on, task.how);
     log_.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us, 100 * made.overhead());
     task.home = made;
-    follow(std::move(made));
-    plan_is_ours_ = true;
-    measured_ = step;
+    follow(plan_set(std::move(made)));
     planned_for_ = speeds_of(task.on);
     task.how.time_limit_ms = planning_ms;
-    if (settings_.adapt && !replanner_.busy()) start_planning(std::move(task));
+    if (settings_.adapt) start_planning(std::move(task));
   } catch (error const& cause) {
-    planning_given_up_ = true;
-    log_.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", cause.what());
+    give_up_planning(cause.what());
   }
+}
+
+void session_core::give_up_planning(std::string_view why) {
+  planning_given_up_ = true;
+  log_.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", why);
 }
 
 planning_task session_core::planning_for(profile step) const {
@@ -116,7 +124,8 @@ session_core::link_speeds session_core::measured_speeds() const noexcept {
 
 /// Between two steps: what the last one showed, and whether other plans would do better.
 void session_core::adapt() {
-  bool const learnt = pace_.learn() || std::exchange(learnt_late_, false);
+  learnt_late_ |= learn();
+  bool const learnt = std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
   if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
   speeds_at_begin_ = measured_speeds();
@@ -129,10 +138,11 @@ void session_core::adapt() {
   if (changed || std::exchange(replan_asked_, false)) start_planning(planning_for(updated_profile()));
 }
 
-/// Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
-void session_core::learn_late() {
+/// From the step before, if it is over by now and that is news.
+bool session_core::learn() {
+  if (!pace_.can_learn()) return false;
   take_measurements(false);
-  learnt_late_ = pace_.learn();
+  return pace_.learn();
 }
 
 /// Before a step: the plan for the link as it was last.
@@ -147,12 +157,21 @@ void session_core::tune(double step_us) {
                                   engine_.counters(copy_direction::host_to_device).transfers;
   bool const moved = std::exchange(tuned_transfers_, transfers) != transfers;
   bool const at_rest = !trial_ && !replanner_.busy() && !off_plan_ && (conductor_ != nullptr || !policy_.planning());
+  tuning const before = tuner_.in_force();
+  tuning const home = tuner_.home();
   if (!moved || !at_rest) {
     tuner_.start_over();
-  } else {
+  } else if (pace_.learnt_step() >= tuned_since_step_) {
     tuner_.step_took(step_us);
   }
+  if (tuner_.home() != home) {
+    auto const& better = tuner_.home();
+    log_.info("steps are shorter with a run-ahead of {}, chunks of {} and {} in flight", better.run_ahead,
+              format_bytes(better.chunk_bytes), format_bytes(better.in_flight_bytes));
+  }
   auto const& now = tuner_.in_force();
+  if (now == before) return;
+  tuned_since_step_ = pace_.this_step();
   engine_.set_chunk_bytes(now.chunk_bytes);
   auto& in_flight = store_.in_flight();
   constexpr std::size_t items_at_once = 4;
@@ -213,6 +232,7 @@ void session_core::take_over(replanner::result made) {
     return;
   }
   if (made.plans.empty()) {
+    if (conductor_ == nullptr) return give_up_planning(made.failure);
     log_.info("the plan stays: {}", made.failure);
     return;
   }
@@ -232,8 +252,8 @@ void session_core::take_over(replanner::result made) {
               1e-3 * before_us);
     return;
   }
-  trial_.emplace(
-      trial{std::move(plans_), std::exchange(planned_for_, speeds_of(made.task.on)), before_us, steps_on_trial});
+  trial_.emplace(trial{std::move(plans_), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
+                       pace_.this_step(), steps_on_trial});
   measured_ = std::move(made.task.step);
   follow(std::move(made.plans));
   ++totals_.plans;
@@ -242,7 +262,7 @@ void session_core::take_over(replanner::result made) {
 
 /// The plans before come back if the new ones do worse, unless the world has changed again meanwhile.
 void session_core::judge_new_plans() {
-  if (!trial_) return;
+  if (!trial_ || pace_.learnt_step() < trial_->from_step) return;
   trial_->best_us = std::min(trial_->best_us, pace_.step_us());
   if (--trial_->steps_left > 0) return;
   bool const failed = trial_->best_us > worse * trial_->before_us && link_is(considered_);

@@ -9,9 +9,11 @@
 
 namespace ferry::path {
 
-void session_core::measure(measurement::kind what, entry& e, event_handle from, stream_ref stream) {
-  measurements_.push_back({what, &e, std::move(from), store_.events().record(stream, event_timing::on), pace_.here(),
-                           journal_.place_of(e)});
+void session_core::measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) {
+  auto place = e != nullptr ? journal_.place_of(*e) : journal::place{};
+  if (what == measurement::kind::exposed_so_far) place.decision = no_line;  // that one is the recipe's
+  measurements_.push_back(
+      {what, e, std::move(from), store_.events().record(stream, event_timing::on), pace_.here(), place});
 }
 
 void session_core::take_measurements(bool wait) {
@@ -30,19 +32,31 @@ void session_core::take_measurements(bool wait) {
 }
 
 void session_core::account(measurement const& m, double took_us) {
-  auto& item = m.item->stats;
-  if (m.what == measurement::kind::exposed) {
-    item.exposed_us += took_us;
-    totals_.exposed_us += took_us;
-    pace_.stood_still(m.in, took_us);
-    journal_.measured(compute_line::kind::standing_still, m.place, m.from, took_us);
-  } else {
-    if (m.what == measurement::kind::recipe) item.recipe_us = m.item->recipe_us = took_us;
-    pace_.recipe_took(m.in, took_us);
-    item.recompute_us += took_us;
-    totals_.recompute_us += took_us;
-    journal_.measured(compute_line::kind::recipe, m.place, m.from, took_us);
+  using enum measurement::kind;
+  switch (m.what) {
+    case starved:
+      pace_.stood_still(m.in, took_us);
+      return;
+    case exposed:
+    case exposed_so_far:
+      if (took_us <= 0 && m.what == exposed_so_far) return;
+      m.item->stats.exposed_us += took_us;
+      totals_.exposed_us += took_us;
+      pace_.stood_still(m.in, took_us);
+      journal_.measured(compute_line::kind::standing_still, m.place, m.from, took_us);
+      return;
+    case recipe:
+    case recipe_ahead:
+      m.item->stats.recipe_us = m.item->recipe_us = took_us;
+      if (m.what == recipe_ahead) totals_.recomputed_ahead_us += took_us;
+      break;
+    case part_of_recipe:
+      break;
   }
+  pace_.recipe_took(m.in, took_us);
+  m.item->stats.recompute_us += took_us;
+  totals_.recompute_us += took_us;
+  journal_.measured(compute_line::kind::recipe, m.place, m.from, took_us);
 }
 
 /// Whose the transfer is: an item may be released before what moves it has ended.
@@ -92,6 +106,16 @@ void session_core::write_journal() {
     if (t->submitted) first_open = std::min(first_open, t->saved_in_step);
   }
   journal_.flush(first_open);
+}
+
+/// At the session's end: a setting that does nothing would else go unnoticed. Of a step that broke off nothing can be told.
+void session_core::name_idle_settings() noexcept {
+  if (totals_.steps == 0 || in_step_ || settings_.given.empty()) return;
+  try {
+    for (auto const& one : stats().settings_without_effect) log_.info("{} had no effect: {}", one.variable, one.why);
+  } catch (std::exception const& problem) {
+    log_.info("which settings had no effect is not known: {}", problem.what());
+  }
 }
 
 void session_core::finish_journal() noexcept {

@@ -24,6 +24,7 @@ void session_core::follow(plan planned) {
   follow(plan_set(std::move(planned)));
   felt_.followed_a_plan = true;
   plan_is_ours_ = false;
+  trial_.reset();
 }
 
 void session_core::follow(plan_set plans) {
@@ -77,7 +78,6 @@ void session_core::stop_following() {
   conductor_ = nullptr;
   trial_.reset();
   due_fetches_.clear();
-  next_fetch_ = 0;
 }
 
 /// The trainer enters a segment: what the plan has before it is issued now.
@@ -91,7 +91,7 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
     switch (one.what) {
       case plan_operation::kind::fetch:
         if (!position) position = store_.events().record(stream);
-        due_fetches_.push_back({e, position});
+        due_fetches_.push_back({e, position, false});
         fetch_planned();
         break;
       case plan_operation::kind::rebuild:
@@ -101,7 +101,7 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
         break;
       case plan_operation::kind::drop:
         if (e->state() != item_state::resident || !e->idle() || !e->has_recipe) break;
-        store_.drop(*e);
+        vacate(*e);
         e->restored = false;
         prefetch_due_ = true;
         break;
@@ -112,19 +112,33 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
 }
 
 /// Starts the fetches that are due, in the plan's order, as far as bytes are free. One that would come so late that its
-/// recipe will be sooner is not started: the link is for those behind it.
+/// recipe will be sooner is not started: the link is for those behind it. An item is seen to until it is on the device:
+/// its fetch may be called off for others, or it may have to go out first.
 void session_core::fetch_planned() {
   auto& tier = store_.device_tier();
-  for (; next_fetch_ < due_fetches_.size(); ++next_fetch_) {
-    auto& [e, position] = due_fetches_[next_fetch_];
-    if (e->state() == item_state::offloading && !e->restored) return;  // first it must have gone out
-    if (e->state() != item_state::hosted || e->moving != nullptr || e->device) continue;
-    if (will_be_late(*e)) continue;
-    auto region = tier.allocate(e->bytes, e->key.name);
-    if (!region) return;
-    prefetch(*e, std::move(*region), std::move(position));
-  }
+  bool room = true;
+  std::erase_if(due_fetches_, [&](due_fetch& due) {
+    entry& e = *due.item;
+    if (e.restored || e.state() == item_state::released || e.state() == item_state::dropped) return true;
+    bool const here = e.state() == item_state::resident && !e.awaiting_offload.is_linked();
+    if (here || e.state() == item_state::recomputing) return true;
+    if (!room || e.state() != item_state::hosted || e.moving != nullptr || e.device || will_be_late(e)) return false;
+    room = !due.begun || tier.bytes().free_bytes() >= e.bytes + reserved_bytes();
+    auto region = room ? tier.allocate(e.bytes, e.key.name) : std::nullopt;
+    room = region.has_value();
+    if (!room) return false;
+    prefetch(e, std::move(*region), due.position);
+    due.begun = true;
+    return false;
+  });
   fetch_unplanned();
+}
+
+/// What fetches that are due will take, of those that have not begun.
+std::size_t session_core::due_bytes() const noexcept {
+  std::size_t sum = 0;
+  for (auto const& due : due_fetches_) sum += due.item->device ? 0 : due.item->bytes;
+  return sum;
 }
 
 /// Hosted items that the plan at hand has nothing to say about, because another one sent them out: each is sent for
@@ -132,7 +146,6 @@ void session_core::fetch_planned() {
 void session_core::fetch_unplanned() {
   if (!off_plan_ || !order_.in_backward()) return;
   auto& tier = store_.device_tier();
-  std::size_t const reserve = scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
   order_.visit_next([&](entry& e) {
     auto const* const planned = conductor_->find(e.key);
     bool const by_plan = planned != nullptr && planned->where == placement::offload;
@@ -142,7 +155,7 @@ void session_core::fetch_unplanned() {
     constexpr double in_good_time = 2;
     if (*until_us > in_good_time * link_us(copy_direction::host_to_device, coming_bytes() + e.bytes)) return false;
     if (will_be_late(e)) return true;
-    if (tier.bytes().free_bytes() < e.bytes + reserve) return false;
+    if (tier.bytes().free_bytes() < e.bytes + reserved_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
     prefetch(e, std::move(*region));
@@ -168,8 +181,9 @@ bool session_core::will_be_late(entry const& e) {
   if (!until_us) return false;
   double const arrival_us = link_us(copy_direction::host_to_device, coming_bytes() + e.bytes);
   if (arrival_us == unknown_us) return false;
-  double const late_us = arrival_us - *until_us - pace_.busy_us() - settings_.stall_tolerance_us;
-  return late_us > 0 && rebuild_us(e, late_us) < late_us;
+  double const in_time_us = *until_us + pace_.busy_us();
+  double const late_us = arrival_us - in_time_us - settings_.stall_tolerance_us;
+  return late_us > 0 && rebuild_us(e, late_us, in_time_us) < late_us;
 }
 
 /// Items saved already are placed anew, as the plan at hand would have had them, as far as that still can be done.
@@ -181,13 +195,18 @@ void session_core::place_anew() {
     switch (planned->where) {
       case placement::keep:
         if (e.state() == item_state::dropped || e.state() == item_state::hosted) break;
+        e.awaiting_offload.unlink();
         if (unsent) e.moving->cancel.store(true, std::memory_order_release);
         if (unsent || e.state() == item_state::resident) e.where = placement::keep;
         break;
       case placement::offload:
         if (e.state() != item_state::resident || e.bytes < settings_.min_bytes) break;
         e.where = placement::offload;
-        if (!e.host_copy_good) offload(e);
+        if (e.host_copy_good) {
+          let_be(e);
+        } else if (!e.awaiting_offload.is_linked()) {
+          offload(e);
+        }
         break;
       case placement::recompute:
         if (!e.has_recipe) break;

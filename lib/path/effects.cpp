@@ -80,6 +80,10 @@ std::string stall_tolerance(run const& r) {
   return r.felt.weighed ? "" : "it never came to a choice between a transfer and a recipe";
 }
 
+std::string adapt(run const& r) {
+  return r.felt.planned || r.copies() > 0 ? "" : "no plan was made, and nothing was copied";
+}
+
 std::string if_virtual(run const& r) { return r.felt.virtual_clock ? "the device only simulates" : ""; }
 
 struct row {
@@ -96,6 +100,7 @@ constexpr std::array rules{
     row{"FERRY_CHUNK_BYTES", chunk_bytes},
     row{"FERRY_RUN_AHEAD", run_ahead},
     row{"FERRY_INSURE", insure},
+    row{"FERRY_ADAPT", adapt},
     row{"FERRY_STALL_TOLERANCE_US", stall_tolerance},
     row{"FERRY_VERIFY", if_nothing_copied},
     row{"FERRY_LINK_GBPS", if_nothing_copied},

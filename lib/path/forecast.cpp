@@ -40,9 +40,8 @@ double session_core::arrival_us(entry const& e) const {
   std::size_t remaining = e.bytes;
   std::size_t own_in_flight = 0;
   if (e.state() == item_state::prefetching) {
-    std::size_t const arrived = e.moving->arrived_bytes.load(std::memory_order_relaxed);
-    own_in_flight = e.moving->issued_bytes.load(std::memory_order_relaxed) - arrived;
-    remaining -= arrived;
+    own_in_flight = e.moving->in_flight_bytes();
+    remaining -= e.moving->arrived_bytes.load(std::memory_order_relaxed);
     if (e.moving->phase.load(std::memory_order_acquire) != transfer_phase::queued) {
       return link_us(copy_direction::host_to_device, remaining);
     }
@@ -55,33 +54,55 @@ double session_core::arrival_us(entry const& e) const {
 
 /// How long compute would stand still for the chunks of the item that are in flight. Requires: it is being fetched.
 double session_core::coming_us(entry const& e) {
-  std::size_t const arrived = e.moving->arrived_bytes.load(std::memory_order_relaxed);
-  std::size_t const issued = e.moving->issued_bytes.load(std::memory_order_relaxed);
-  return std::max(0.0, link_us(copy_direction::host_to_device, issued - arrived) - pace_.busy_us());
+  return std::max(0.0, link_us(copy_direction::host_to_device, e.moving->in_flight_bytes()) - pace_.busy_us());
 }
 
 double session_core::part_of_recipe_us(entry const& e, std::size_t rows) {
   return e.recipe_us * static_cast<double>(rows) / static_cast<double>(e.how->rows);
 }
 
-/// How long the recipe would take, by its last run, with whatever its inputs need first. Looks no further
+/// How long the recipe would keep compute, by its last run, with whatever its inputs need first: each comes over the
+/// link or by its own recipe, whichever is sooner. What arrives within `hidden_us` costs nothing. Looks no further
 /// once `limit` is reached.
-double session_core::rebuild_us(entry const& e, double limit) {
-  if (!e.has_recipe || e.recipe_us < 0) return unknown_us;
-  double total = e.recipe_us;
+double session_core::rebuild_us(entry const& e, double limit, double hidden_us) {
+  counted_.clear();
+  rebuild_cost cost{.link_us = -hidden_us};
+  return add_recipe(e, limit, cost) ? cost.us() : unknown_us;
+}
+
+/// False if the item cannot be rebuilt.
+bool session_core::add_recipe(entry const& e, double limit, rebuild_cost& cost) {
+  if (!e.has_recipe || e.recipe_us < 0) return false;
+  double recipe_us = e.recipe_us;
   if (e.state() == item_state::prefetching) {
     std::size_t const there = whole_rows(e, e.moving->issued_bytes.load(std::memory_order_relaxed));
-    if (there > 0) total = std::min(total, coming_us(e) + total - part_of_recipe_us(e, there));
+    if (there > 0) recipe_us = std::min(recipe_us, coming_us(e) + recipe_us - part_of_recipe_us(e, there));
   }
+  cost.recipes_us += recipe_us;
+  counted_.push_back(&e);
   for (auto const& key : e.how->inputs.keys()) {
-    if (total >= limit) return total;
+    if (cost.us() >= limit) return true;
     entry const* const input = store_.find(key);
-    if (input == nullptr || input->state() == item_state::recomputing) return unknown_us;
-    if (input->on_device()) continue;
-    double const arrival = input->state() == item_state::dropped ? unknown_us : arrival_us(*input);
-    total += std::min(arrival, rebuild_us(*input, std::min(arrival, limit - total)));
+    if (input == nullptr || input->state() == item_state::recomputing) return false;
+    if (input->on_device() || std::ranges::find(counted_, input) != counted_.end()) continue;
+    if (!add_input(*input, limit, cost)) return false;
   }
-  return total;
+  return true;
+}
+
+bool session_core::add_input(entry const& input, double limit, rebuild_cost& cost) {
+  double const arrival = input.state() == item_state::dropped ? unknown_us : arrival_us(input);
+  rebuild_cost const fetched{.recipes_us = cost.recipes_us, .link_us = cost.link_us + arrival};
+  rebuild_cost rebuilt = cost;
+  std::size_t const counted = counted_.size();
+  if (add_recipe(input, std::min(limit, fetched.us()), rebuilt) && rebuilt.us() < fetched.us()) {
+    cost = rebuilt;
+    return true;
+  }
+  counted_.resize(counted);
+  counted_.push_back(&input);
+  cost = fetched;
+  return arrival != unknown_us;
 }
 
 /// What the recipe will cost backward if the item is dropped now: what else the item's own segment needs will be
@@ -105,10 +126,13 @@ bool session_core::recipe_is_sooner(entry const& e, outlook& seen) {
   if (!e.has_recipe) return false;
   double const arrival = arrival_us(e);
   if (arrival == unknown_us) return false;
-  double const wait_us = std::max(0.0, arrival - pace_.busy_us());
+  double const busy_us = pace_.busy_us();
+  double const wait_us = std::max(0.0, arrival - busy_us);
+  if (wait_us <= 0) return false;
   double const limit = wait_us - settings_.stall_tolerance_us;
+  double const recipe_us = rebuild_us(e, std::max(0.0, limit), busy_us);
+  felt_.weighed |= recipe_us < wait_us;
   if (limit <= 0) return false;
-  double const recipe_us = rebuild_us(e, limit);
   bool const sooner = recipe_us < limit;
   if (sooner || wait_us > seen.transfer_us) seen = {wait_us, recipe_us};
   return sooner;
@@ -119,19 +143,38 @@ outlook session_core::foresee(item_key const& key) {
   entry& e = require(key);
   if (e.on_device()) return {};
   double const arrival = e.state() == item_state::dropped ? unknown_us : arrival_us(e);
-  return {std::max(0.0, arrival - pace_.busy_us()), rebuild_us(e, unknown_us)};
+  double const busy_us = pace_.busy_us();
+  return {std::max(0.0, arrival - busy_us), rebuild_us(e, unknown_us, busy_us)};
 }
 
-/// How long until the items on their way out have given back so many bytes.
+/// How long until transfers under way have given back so many bytes. Of one that was called off, only what is in flight
+/// has to end.
 double session_core::room_us(std::size_t bytes) const {
   std::size_t freed = 0;
   std::size_t sent = 0;
+  double called_off_us = 0;
   for (auto const* const t : leaving_) {
     if (freed >= bytes) break;
-    sent += t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
-    freed += t->item->leases == 0 ? t->item->device.bytes() : 0;
+    if (t->cancel.load(std::memory_order_relaxed) || t->left_behind) {
+      std::size_t const in_flight = t->in_flight_bytes();
+      if (in_flight > 0) called_off_us = std::max(called_off_us, link_us(t->direction, in_flight));
+      freed += t->left_behind.bytes();
+    } else {
+      sent += t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
+    }
+    freed += freed_by(*t);
   }
-  return freed >= bytes ? link_us(copy_direction::device_to_host, sent) : unknown_us;
+  if (freed < bytes) return unknown_us;
+  return std::max(called_off_us, sent > 0 ? link_us(copy_direction::device_to_host, sent) : 0);
+}
+
+/// Device bytes of its item that are free once the transfer has ended.
+std::size_t session_core::freed_by(transfer const& t) noexcept {
+  if (t.item == nullptr) return t.orphaned_device.bytes();
+  if (t.left_behind || t.item->leases > 0) return 0;
+  bool const stays = t.cancel.load(std::memory_order_relaxed) && t.direction == copy_direction::device_to_host &&
+                     t.item->where != placement::recompute;
+  return stays ? 0 : t.item->device.bytes();
 }
 
 }  // namespace ferry::path

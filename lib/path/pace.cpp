@@ -10,6 +10,7 @@ namespace ferry::path {
 void pace::begin_step() {
   std::swap(before_, now_);
   learnt_ = before_.stretches.empty() || !before_.end;
+  now_.number = before_.number + 1;
   now_.first = before_.first + before_.stretches.size();
   now_.stretches.clear();
   now_.end = {};
@@ -18,7 +19,17 @@ void pace::begin_step() {
 }
 
 void pace::end_step(store::event_pool& events) {
-  if (stream_ && !now_.stretches.empty()) now_.end = events.record(stream_, event_timing::on);
+  if (stream_ && !now_.stretches.empty()) now_.end = events.record_if_alive(stream_, event_timing::on);
+}
+
+void pace::wait_until_over() {
+  if (!now_.end) return;
+  patience waiting(device_);
+  auto const pass = [&](store::event_handle const& mark) {
+    while (device_.query(mark.ref()) == event_status::pending) waiting.wait();
+  };
+  for (auto const& s : now_.stretches) pass(s.from);  // streams may differ
+  pass(now_.end);
 }
 
 void pace::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
@@ -47,12 +58,15 @@ double pace::lasted_us(one_step const& in, std::size_t index) const {
 }
 
 bool pace::over() const {
-  return now_.end && !now_.stretches.empty() && device_.query(now_.end.ref()) == event_status::complete &&
-         device_.query(now_.stretches.front().from.ref()) == event_status::complete;
+  auto const passed = [this](store::event_handle const& mark) {
+    return device_.query(mark.ref()) == event_status::complete;
+  };
+  return now_.end && passed(now_.end) &&
+         std::ranges::all_of(now_.stretches, [&](stretch const& s) { return passed(s.from); });
 }
 
 bool pace::learn() {
-  if (learnt_ || device_.query(before_.end.ref()) == event_status::pending) return false;
+  if (!can_learn()) return false;
   learnt_ = true;
   for (auto const& s : before_.stretches) {
     if (device_.query(s.from.ref()) != event_status::complete) return false;  // a failure: nothing to learn from
@@ -71,6 +85,7 @@ bool pace::learn() {
     micro_batches += i == 0 || before_.stretches[i - 1].micro_batch != s.micro_batch ? 1 : 0;
   }
   step_us_ = all_us / micro_batches;
+  learnt_step_ = before_.number;
   return true;
 }
 

@@ -48,14 +48,20 @@ class pace {
     if (!now_.stretches.empty()) now_.stretches.back().expected_recipes_us += recipe_us;
   }
 
+  [[nodiscard]] bool knows_a_stretch() const noexcept { return !now_.stretches.empty(); }
   /// The stretch at hand.
   [[nodiscard]] stretch_id here() const noexcept { return now_.first + now_.stretches.size() - 1; }
   void stood_still(stretch_id in, double us) noexcept;
   void recipe_took(stretch_id in, double us) noexcept;
 
-  /// Learns from the step before, once it is over and everything timed in it has been taken in. True if that was now.
+  /// There is a step before to learn from, and it is over.
+  [[nodiscard]] bool can_learn() const { return !learnt_ && device_.query(before_.end.ref()) != event_status::pending; }
+  /// Learns from the step before, if it can. False also if that one failed. Requires: everything timed in it has been
+  /// taken in.
   bool learn();
-  [[nodiscard]] bool has_to_learn() const noexcept { return !learnt_; }
+  /// Steps are counted from 1. The one that has begun last, and the last one that was learnt from.
+  [[nodiscard]] std::uint64_t this_step() const noexcept { return now_.number; }
+  [[nodiscard]] std::uint64_t learnt_step() const noexcept { return learnt_step_; }
   /// Of the last step that was learnt from, from its first mark to its last, per micro-batch.
   [[nodiscard]] double step_us() const noexcept { return step_us_; }
   [[nodiscard]] std::optional<double> own_us(pass which, std::uint32_t segment) const;
@@ -67,11 +73,14 @@ class pace {
   [[nodiscard]] std::span<stretch const> stretches() const noexcept { return now_.stretches; }
   [[nodiscard]] stream_ref stream() const noexcept { return stream_; }
   [[nodiscard]] bool over() const;
+  /// Until the work of the step that has ended is over.
+  void wait_until_over();
   /// From a mark to the next. Requires: both have passed.
   [[nodiscard]] double lasted_us(std::size_t index) const { return lasted_us(now_, index); }
 
  private:
   struct one_step {
+    std::uint64_t number = 0;
     stretch_id first = 1;
     std::vector<stretch> stretches;
     store::event_handle end;
@@ -92,6 +101,7 @@ class pace {
   bool learnt_ = true;  // nothing to learn from `before_`
   stream_ref stream_;
   double step_us_ = 0;
+  std::uint64_t learnt_step_ = 0;
   std::array<std::vector<segment_times>, 2> times_;  // by pass, then by segment
   std::size_t reached_ = 0;                          // the last mark that has passed, if any has
   bool under_way_ = false;

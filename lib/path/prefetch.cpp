@@ -1,6 +1,17 @@
-// prefetch: hosted items come back before they are asked for, in the order of need, into bytes that are free
-// anyway. A prefetch never takes bytes from anyone, and gives its own back when compute needs them: so it
-// cannot starve the work that has to end before its item can be used.
+// prefetch: hosted items come back before they are asked for, whatever is needed first before the rest, into bytes that
+// are free anyway.
+//
+// Why nobody waits for ever. Compute asks for bytes in `wait_for_room`; what runs ahead of it (fetches, and recipes
+// during a wait) never does: it takes bytes that are free beside those that the step's blocks took last time, or, by a
+// plan, at a position where the plan has found them free. Should they be needed after all, compute gets them back:
+//   1. While it makes room, nothing that runs ahead begins (`making_room_`).
+//   2. An item fetched or rebuilt ahead and not leased has its host copy or its recipe, so its bytes can go at once. A
+//      fetch under way is called off, and its bytes are free when the chunks in flight have arrived.
+//   3. So compute waits only for chunks in flight and for offloads. These wait for work that was enqueued before them
+//      and, in turn, for nothing that compute is still to enqueue. The link carries them without asking for bytes.
+// What is left in the way are leases and blocks of the trainer's own, and then the step does not fit: an error. A recipe
+// is preferred to a transfer only if its inputs will fit beside everything that its segment holds (`rebuilding_fits`).
+// tests/property/tight_budget_test.cpp tries all of this in budgets of one segment, where a standstill is an error.
 #include <utility>
 
 #include "path/session_core.hpp"
@@ -11,6 +22,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   transfer& t = new_transfer(e, copy_direction::host_to_device);
   t.to = region.address();
   t.from = e.pinned.address;
+  t.priority = order_.rank(e);  // whatever is needed first comes first
   t.expected_checksum = e.checksum;
   store_.device_tier().pending_uses(region, t.gates);
   if (position) t.gates.push_back(std::move(position));
@@ -24,6 +36,11 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   engine_.submit(t);
 }
 
+/// The blocks that backward allocated in the last step will come again: they are left their bytes.
+std::size_t session_core::reserved_bytes() const noexcept {
+  return scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
+}
+
 void session_core::prefetch_ahead() {
   prefetch_due_ = false;
   if (conductor_ != nullptr) {
@@ -35,9 +52,7 @@ void session_core::prefetch_ahead() {
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
     if (e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
-    // The blocks that backward allocated in the last step will come again: leave them their bytes.
-    std::size_t const reserve = scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
-    if (tier.bytes().free_bytes() < e.bytes + reserve) {
+    if (tier.bytes().free_bytes() < e.bytes + reserved_bytes()) {
       felt_.room_was_short = true;
       return false;
     }

@@ -13,25 +13,28 @@ namespace ferry::path {
 
 namespace {
 
-/// Inputs lent to a recipe: given back however the recipe ends.
+/// Inputs lent to a recipe, each at its place: given back however the recipe ends.
 class borrowed_inputs {
  public:
   template <typename GiveBack>
-  explicit borrowed_inputs(GiveBack give_back) : give_back_(std::move(give_back)) {}
+  borrowed_inputs(std::size_t size, GiveBack give_back) : size_(size), give_back_(std::move(give_back)) {}
   borrowed_inputs(borrowed_inputs const&) = delete;
   borrowed_inputs& operator=(borrowed_inputs const&) = delete;
   ~borrowed_inputs() {
-    for (std::size_t i = 0; i < size_; ++i) give_back_(*inputs_[i]);
+    for (entry* const e : all()) {
+      if (e != nullptr) give_back_(*e);
+    }
   }
-  void add(entry& e) {
+  void put(std::size_t place, entry& e) {
     ++e.leases;
-    inputs_[size_++] = &e;
+    inputs_[place] = &e;
   }
+  [[nodiscard]] bool has(std::size_t place) const noexcept { return inputs_[place] != nullptr; }
   [[nodiscard]] std::span<entry* const> all() const noexcept { return {inputs_.data(), size_}; }
 
  private:
   std::array<entry*, item_list::max_items> inputs_{};
-  std::size_t size_ = 0;
+  std::size_t size_;
   unique_function<void(entry&)> give_back_;
 };
 
@@ -42,22 +45,23 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   e.advance(item_state::recomputing);
   rebuilding_.push_back(&e);
   try {
-    borrowed_inputs inputs([&](entry& input) {
+    auto const keys = e.how->inputs.keys();
+    borrowed_inputs inputs(keys.size(), [&](entry& input) {
       input.add_use(stream);
       if (--input.leases == 0) let_be(input);
     });
-    for (auto const& key : e.how->inputs.keys()) {
-      entry* const input = store_.find(key);
-      if (input == nullptr) {
-        throw recipe_error(fmt::format("the recipe of {} needs {}, which is not saved{}", to_string(e.key),
-                                       to_string(key), "; save it first and release it last"));
-      }
-      inputs.add(*input);
+    auto const bring = [&](std::size_t place, bool dropped_only) {
+      entry* const input = inputs.has(place) ? nullptr : &require_input(e, keys[place]);
+      if (input == nullptr || (dropped_only && input->state() != item_state::dropped)) return;
+      inputs.put(place, *input);
       bring_back(*input, stream);
       input->restored = true;  // it stays for whoever asks next, as long as there is room
-    }
+    };
+    // First what must be rebuilt itself: nothing else is held in memory meanwhile.
+    for (std::size_t i = 0; i < keys.size(); ++i) bring(i, true);
+    for (std::size_t i = 0; i < keys.size(); ++i) bring(i, false);
     if (!e.device) {
-      e.device = make_room(e.bytes, e.key.name);
+      e.device = make_room(e.bytes, e.key.name, stream);
     }
     store_.device_tier().order_after_uses(e.device, stream);
     // Bytes that a failed way back left behind may still have readers.
@@ -68,7 +72,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     for (auto const& use : e.uses) {
       if (use.stream() != stream) device_.wait(stream, use.ref());
     }
-    run_recipe(e, stream, inputs.all(), rows_there);
+    run_recipe(e, stream, inputs.all(), rows_there, why == reason::recomputed_ahead);
   } catch (...) {
     rebuilding_.pop_back();
     if (e.device) e.add_use(stream);  // the recipe may have enqueued part of its work
@@ -83,7 +87,14 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   count(why, e, seen);
 }
 
-void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there) {
+entry& session_core::require_input(entry const& e, item_key const& key) {
+  if (entry* const input = store_.find(key)) return *input;
+  throw recipe_error(fmt::format("the recipe of {} needs {}, which is not saved; save it first and release it last",
+                                 to_string(e.key), to_string(key)));
+}
+
+void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there,
+                              bool ahead) {
   std::array<void const*, item_list::max_items> addresses{};
   for (std::size_t i = 0; i < inputs.size(); ++i) addresses[i] = inputs[i]->device.address();
   auto from = store_.events().record(stream, event_timing::on);
@@ -96,23 +107,21 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
     throw recipe_error(fmt::format("the recipe of {} failed: {}", to_string(e.key), cause.what()));
   }
   e.ready = store_.events().record(stream);
-  auto const what = rows_there == 0 ? measurement::kind::recipe : measurement::kind::part_of_recipe;
-  measure(what, e, std::move(from), stream);
-  pace_.will_take(std::max(0.0, e.recipe_us));
+  auto const whole = ahead ? measurement::kind::recipe_ahead : measurement::kind::recipe;
+  measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);
+  if (e.recipe_us > 0) pace_.will_take(part_of_recipe_us(e, e.how->rows - rows_there));
 }
 
 /// The stream is about to stand still for so long: recipes whose results are needed next run meanwhile, if bytes are
-/// free beside what the step allocates. How much of the time that takes.
-double session_core::recompute_ahead(stream_ref stream, double idle_us) {
+/// free beside what the step allocates and what its plan will fetch.
+void session_core::recompute_ahead(stream_ref stream, double idle_us) {
   double left_us = idle_us - settings_.stall_tolerance_us;
-  if (left_us <= 0 || !order_.in_backward()) return 0;
-  double taken_us = 0;
+  if (left_us <= 0 || !order_.in_backward()) return;
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
     if (left_us <= 0) return false;
     if (!could_be_rebuilt_now(e) || e.recipe_us > left_us) return true;
-    std::size_t const reserve = scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
-    if (tier.bytes().free_bytes() < e.bytes + reserve) return false;
+    if (tier.bytes().free_bytes() < e.bytes + reserved_bytes() + due_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
     e.device = std::move(*region);
@@ -126,11 +135,8 @@ double session_core::recompute_ahead(stream_ref stream, double idle_us) {
     }
     e.restored = true;  // it stays until its use
     left_us -= e.recipe_us;
-    taken_us += e.recipe_us;
     return true;
   });
-  totals_.recomputed_ahead_us += taken_us;
-  return taken_us;
 }
 
 /// Dropped, and its recipe waits for nothing.

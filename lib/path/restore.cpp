@@ -78,7 +78,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           break;
         }
         e.failure.clear();
-        prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name));
+        prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name, stream));
         break;
       case item_state::prefetching:
         switch (await_arrival(e, stream, !by_link, seen)) {
@@ -144,11 +144,14 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
   e.moving->urgent.store(true, std::memory_order_relaxed);
   if (double const wait_us = arrival_us(e); wait_us != unknown_us) recompute_ahead(stream, wait_us - pace_.busy_us());
   auto from = store_.events().record(stream, event_timing::on);
-  may_recompute = may_recompute && rebuild_us(e, unknown_us) != unknown_us;
+  may_recompute = may_recompute && rebuild_us(e, unknown_us, 0) != unknown_us;
   bool const see_it_arrive = settings_.verify == verify_mode::checksum;
   patience waiting(device_);
   for (progress(); e.state() == item_state::prefetching; progress()) {
-    if (may_recompute && recipe_is_sooner(e, seen)) return wait_result::recipe_is_sooner;
+    if (may_recompute && recipe_is_sooner(e, seen)) {
+      measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
+      return wait_result::recipe_is_sooner;
+    }
     bool const issued = e.moving->phase.load(std::memory_order_acquire) == transfer_phase::issued;
     if (issued && !see_it_arrive && (!may_recompute || arrival_us(e) <= engine_.wake_up_us())) break;
     if (may_recompute) {
@@ -157,9 +160,12 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
       waiting.wait();
     }
   }
-  if (e.state() == item_state::hosted) return wait_result::still_hosted;
+  if (e.state() == item_state::hosted) {
+    measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
+    return wait_result::still_hosted;
+  }
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
-  measure(measurement::kind::exposed, e, std::move(from), stream);
+  measure(measurement::kind::exposed, &e, std::move(from), stream);
   return wait_result::arrived;
 }
 
@@ -168,7 +174,8 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
 /// failed meanwhile, or is so far that nothing can stop it and there are no other bytes.
 std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stream) {
   auto const elsewhere = [&]() -> std::optional<std::size_t> {
-    return leave_behind(e, true) ? std::optional(0) : std::nullopt;
+    bool const stuck = standstill_us(copy_direction::host_to_device) > 0;
+    return leave_behind(e, stuck) ? std::optional(0) : std::nullopt;
   };
   transfer& t = *e.moving;
   auto phase = t.phase.load(std::memory_order_acquire);
@@ -197,33 +204,6 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
 std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const noexcept {
   if (!e.has_recipe || e.how->rows == 1 || settings_.verify == verify_mode::checksum) return 0;
   return std::min(bytes / (e.bytes / e.how->rows), e.how->rows - 1);
-}
-
-/// The item gives up bytes that the link still writes, if there are others; `firmly`: if what is needed later must make
-/// way. The transfer gives them back when it ends.
-bool session_core::leave_behind(entry& e, bool firmly) {
-  if (!e.users.empty() || !e.uses.empty()) return false;
-  auto& tier = store_.device_tier();
-  auto region = tier.allocate(e.bytes, e.key.name);
-  making_room_ = true;
-  for (constexpr double patient_us = 200; firmly && !region && e.state() == item_state::prefetching;) {
-    if (!give_way(false)) break;
-    patience waiting(device_);
-    do {
-      progress();
-      region = tier.allocate(e.bytes, e.key.name);
-      if (region || device_.time() != nullptr) break;
-      waiting.wait_or_look(patient_us);  // what was called off has to be noticed
-    } while (waiting.waited_us() < patient_us);
-  }
-  making_room_ = false;
-  if (region && e.state() != item_state::prefetching) {
-    tier.free(std::move(*region), {});
-    return false;
-  }
-  if (!region) return false;
-  e.moving->left_behind = std::exchange(e.device, std::move(*region));
-  return true;
 }
 
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.

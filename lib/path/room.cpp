@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -12,32 +13,45 @@
 
 namespace ferry::path {
 
-device_region session_core::make_room(std::size_t bytes, label const& name) {
-  return wait_for_room(bytes, name, [&] { return store_.device_tier().allocate(bytes, name); });
+namespace {
+
+/// Set for as long as this lives, however that ends.
+class raised_flag {
+ public:
+  explicit raised_flag(bool& flag) noexcept : flag_(flag), before_(std::exchange(flag, true)) {}
+  raised_flag(raised_flag const&) = delete;
+  raised_flag& operator=(raised_flag const&) = delete;
+  ~raised_flag() { flag_ = before_; }
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
+}  // namespace
+
+device_region session_core::make_room(std::size_t bytes, label const& name, stream_ref stream) {
+  return wait_for_room(bytes, name, stream, [&] { return store_.device_tier().allocate(bytes, name); });
 }
 
-device_region session_core::make_room_adopting(device_view memory) {
-  return wait_for_room(memory.bytes, "adopted memory",
+device_region session_core::make_room_adopting(device_view memory, stream_ref stream) {
+  return wait_for_room(memory.bytes, "adopted memory", stream,
                        [&] { return store_.device_tier().adopt(memory.address, memory.bytes); });
 }
 
+/// The stream is the one that the bytes are for.
 template <typename Allocate>
-device_region session_core::wait_for_room(std::size_t bytes, label const& name, Allocate allocate) {
+device_region session_core::wait_for_room(std::size_t bytes, label const& name, stream_ref stream, Allocate allocate) {
   if (recorder_.on()) recorder_.handed_out(bytes, scratch_bytes_, store_);
   if (auto region = allocate()) {
     note_forced_bytes();
     return std::move(*region);
   }
-  // While room is being made, prefetches must not take it.
-  making_room_ = true;
-  struct restore_flag {
-    bool& flag;
-    ~restore_flag() { flag = false; }
-  } const guard{making_room_};
-
+  raised_flag const while_making_room(making_room_);
   bool const hopeless = bytes > store_.device_tier().bytes().limit_bytes();
   std::optional<device_region> region;
   entry* blamed = nullptr;
+  event_handle from;
   patience waiting(device_);
   while (!hopeless) {
     progress();
@@ -47,6 +61,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
+      if (!from) from = store_.events().record(stream, event_timing::on);
       switch (drop_instead_of_waiting(bytes)) {
         case drop_result::dropped:
           break;
@@ -59,11 +74,12 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
       }
       continue;
     }
-    if (ferry_again()) continue;
+    if (ferry_again(false)) continue;
     if ((region = allocate())) break;
-    if (!give_way(true)) break;
+    if (!give_way(true) && !ferry_again(true)) break;
   }
   waited_for_bytes(blamed, waiting.waited_us());
+  if (from && pace_.knows_a_stretch()) measure(measurement::kind::starved, blamed, std::move(from), stream);
   if (!region) throw_no_room(bytes, name);
   note_forced_bytes();
   return std::move(*region);
@@ -86,11 +102,7 @@ bool session_core::give_way(bool firmly) {
   if (farthest != nullptr) {
     bool const clean = farthest->host_copy_good;
     count(clean ? reason::evicted_for_space : reason::dropped_for_space, *farthest);
-    if (clean) {
-      store_.evict(*farthest);
-    } else {
-      store_.drop(*farthest);
-    }
+    vacate(*farthest);
     return true;
   }
   if (farthest_prefetch != nullptr) {
@@ -101,18 +113,64 @@ bool session_core::give_way(bool firmly) {
   return false;
 }
 
-/// Those that will give bytes back, as the engine will send them.
+/// The item gives up bytes that the link still writes, if there are others; `firmly`: if what is needed later must make
+/// way. The transfer gives them back when it ends.
+bool session_core::leave_behind(entry& e, bool firmly) {
+  if (!e.users.empty() || !e.uses.empty()) return false;
+  auto& tier = store_.device_tier();
+  auto region = tier.allocate(e.bytes, e.key.name);
+  raised_flag const while_making_room(making_room_);
+  for (constexpr double patient_us = 200; firmly && !region && e.state() == item_state::prefetching;) {
+    if (!give_way(false)) break;
+    patience waiting(device_);
+    do {
+      progress();
+      region = tier.allocate(e.bytes, e.key.name);
+      if (region || device_.time() != nullptr) break;
+      waiting.wait_or_look(patient_us);  // what was called off has to be noticed
+    } while (waiting.waited_us() < patient_us);
+  }
+  if (region && e.state() != item_state::prefetching) {
+    tier.free(std::move(*region), {});
+    return false;
+  }
+  if (!region) return false;
+  e.moving->left_behind = std::exchange(e.device, std::move(*region));
+  return true;
+}
+
+/// Those that will give bytes back: first what was called off, then the others as the engine will send them.
 void session_core::list_leaving() {
   leaving_.clear();
   for (auto const& t : transfers_) {
-    bool const leaves = t->submitted && t->direction == copy_direction::device_to_host && t->item != nullptr &&
-                        !t->cancel.load(std::memory_order_relaxed);
+    bool const leaves = t->submitted && (t->direction == copy_direction::device_to_host ||
+                                         t->cancel.load(std::memory_order_relaxed) || t->left_behind);
     if (leaves) leaving_.push_back(t.get());
   }
   std::ranges::sort(leaving_, {}, [](transfer const* t) {
     bool const begun = t->issued_bytes.load(std::memory_order_relaxed) > 0;
-    return std::pair(!begun, t->priority);
+    return std::tuple(!t->cancel.load(std::memory_order_relaxed), !t->urgent.load(std::memory_order_relaxed), !begun,
+                      t->priority);
   });
+}
+
+/// Somebody waits for so many bytes: if one of the items on their way out would free them sooner than those before it,
+/// it goes first. Requires: `list_leaving`.
+void session_core::hurry(std::size_t bytes) {
+  std::size_t freed = 0;
+  std::size_t in_turn = 0;
+  transfer* sooner = nullptr;
+  for (auto* const t : leaving_) {
+    std::size_t const left = t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
+    std::size_t const frees = freed_by(*t);
+    bool const goes = !t->cancel.load(std::memory_order_relaxed) && !t->left_behind;
+    if (freed < bytes && goes) in_turn += left;
+    freed += frees + t->left_behind.bytes();
+    if (goes && frees >= bytes && left < in_turn && (sooner == nullptr || t->bytes < sooner->bytes)) sooner = t;
+  }
+  if (sooner == nullptr || in_turn == 0) return;
+  sooner->urgent.store(true, std::memory_order_relaxed);
+  std::ranges::stable_partition(leaving_, [&](transfer const* t) { return t->cancel || t == sooner; });
 }
 
 /// Somebody waits for bytes of items that are on their way out. If that takes longer than to rebuild other items later,
@@ -123,6 +181,7 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
   constexpr double longest_us = 1e12;
   list_leaving();
+  hurry(needed);
   double const wait_us = std::clamp(room_us(needed) - pace_.busy_us(), 0.0, longest_us);
   double const limit_us = wait_us - settings_.stall_tolerance_us;
   list_droppable();
@@ -164,15 +223,31 @@ void session_core::drop_for(drop_offer const& one, double wait_us) {
   if (one.item->moving != nullptr) {
     drop_unsent(*one.item);
   } else {
-    store_.drop(*one.item);
+    vacate(*one.item);
   }
 }
 
 /// In forward, at no other cost than its recipe.
 bool session_core::could_be_dropped(entry const& e) const {
   if (e.leases > 0 || e.restored || !e.has_recipe) return false;
-  if (e.state() == item_state::resident) return e.may_drop && e.moving == nullptr;
-  return e.state() == item_state::offloading && e.moving->issued_bytes == 0 && !e.moving->cancel;
+  bool const unused = e.state() == item_state::resident
+                          ? e.may_drop && e.moving == nullptr
+                          : e.state() == item_state::offloading && e.moving->issued_bytes == 0 && !e.moving->cancel;
+  return unused && rebuilding_fits(e);
+}
+
+/// There will be room for the recipe in the midst of backward of the item's segment: it reads no other segment, or what
+/// it reads there fits beside everything of its own.
+bool session_core::rebuilding_fits(entry const& e) const {
+  std::size_t outside = 0;
+  for (auto const& key : e.how->inputs.keys()) {
+    if (key.segment == e.key.segment) continue;
+    entry const* const input = store_.find(key);
+    if (input == nullptr || input->state() == item_state::dropped || input->where == placement::recompute) return false;
+    outside += input->bytes;
+  }
+  return outside == 0 || outside + largest_segment_bytes_ + scratch_reserve_bytes_ <=
+                             store_.device_tier().bytes().limit_bytes();
 }
 
 /// It is dropped as soon as its transfer has been called off.
@@ -181,10 +256,14 @@ void session_core::drop_unsent(entry& e) {
   e.moving->cancel.store(true, std::memory_order_release);
 }
 
-/// Sends out an item that came back and is not in use, for a policy that ferries.
-bool session_core::ferry_again() {
+/// Sends out an item that came back and is not in use, for a policy that ferries. `firmly`: also one that a plan would
+/// rather keep and that nothing can rebuild.
+bool session_core::ferry_again(bool firmly) {
+  bool const planned = conductor_ != nullptr || policy_.planning();
   for (auto& e : store_.live()) {
-    if (e.state() != item_state::resident || !e.idle() || e.where != placement::offload || e.host_copy_good) continue;
+    bool const may_go = e.where == placement::offload ||
+                        (firmly && planned && !e.has_recipe && e.stats.last != reason::kept_after_failed_offload);
+    if (!may_go || e.state() != item_state::resident || !e.idle() || e.host_copy_good) continue;
     if (e.awaiting_offload.is_linked()) continue;
     offload(e);
     if (e.state() == item_state::offloading) return true;

@@ -54,7 +54,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   enter_segment(pass::forward, key, stream);
   pace_.called();
   entry& e = store_.admit(key);
-  return settle_in(e, make_room_adopting(memory), stream, std::move(on_release), std::move(how));
+  return settle_in(e, make_room_adopting(memory, stream), stream, std::move(on_release), std::move(how));
 }
 
 lease session_core::settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release,
@@ -71,6 +71,8 @@ lease session_core::settle_in(entry& e, device_region&& region, stream_ref strea
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
   largest_item_bytes_ = std::max(largest_item_bytes_, e.bytes);
+  segment_bytes_ += e.bytes;
+  largest_segment_bytes_ = std::max(largest_segment_bytes_, segment_bytes_);
   ++e.stats.saves;
   ++totals_.saves;
 
@@ -124,11 +126,16 @@ void session_core::let_be(entry& e) noexcept {
   if (e.state() == item_state::hosted || e.state() == item_state::dropped) {
     if (e.device) store_.vacate(e);  // a way back that failed left its bytes to the leases
   } else if (e.state() == item_state::resident && !e.restored) {
-    if (e.where == placement::recompute) {
-      store_.drop(e);
-    } else if (e.where == placement::offload && e.host_copy_good) {
-      store_.evict(e);
-    }
+    if (e.where == placement::recompute || (e.where == placement::offload && e.host_copy_good)) vacate(e);
+  }
+}
+
+/// The device bytes go; if there is a host copy, the item can still come from there.
+void session_core::vacate(entry& e) noexcept {
+  if (e.host_copy_good) {
+    store_.evict(e);
+  } else {
+    store_.drop(e);
   }
 }
 

@@ -78,6 +78,7 @@ void session_core::wait_for_all_transfers() noexcept {
 
 void session_core::close() noexcept {
   release_everything();
+  name_idle_settings();
   finish_journal();
   let_go();
 }
@@ -97,6 +98,7 @@ void session_core::begin_step() {
   progress();
   change_budget();
   follow_link_schedule();
+  if (recorder_.on()) pace_.wait_until_over();  // what is planned for is measured to its end
   take_measurements(policy_.measuring() || recorder_.on());
   plan_if_ready();
   policy_.learn(store_, totals_.steps, forced_peak_bytes_);
@@ -107,11 +109,11 @@ void session_core::begin_step() {
   pace_.begin_step();
   adapt();
   choose_plan();
-  recorder_.begin_step(record_ || (policy_.planning() && conductor_ == nullptr && !planning_given_up_));
+  bool const to_plan = policy_.planning() && conductor_ == nullptr && !planning_given_up_ && !replanner_.busy();
+  recorder_.begin_step(record_ || to_plan);
   if (conductor_ != nullptr) conductor_->begin_step();
   off_plan_ = false;
   due_fetches_.clear();
-  next_fetch_ = 0;
   scratch_peak_bytes_ = scratch_bytes_;
   segment_entered_ = false;
   first_bounded_ = 0;
@@ -184,11 +186,13 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   segment_entered_ = true;
   last_segment_ = key;
   last_pass_ = which;
+  segment_bytes_ = 0;
   pace_.entered(which, key, stream, store_.events());
   if (recorder_.on()) recorder_.entered(which, key);
   journal_.entered(which, key, stream);
   bound_run_ahead();
-  if (pace_.has_to_learn()) learn_late();
+  // Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
+  learnt_late_ |= learn();
   if (conductor_ != nullptr) conduct(which, key, stream);
 }
 
@@ -236,7 +240,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
   journal_.allocated(stream);
-  auto region = make_room(bytes, purpose);
+  auto region = make_room(bytes, purpose, stream);
   store_.device_tier().order_after_uses(region, stream);
   if (idle_slots_.empty()) {
     idle_slots_.push_back(static_cast<std::uint32_t>(blocks_.size()));

@@ -6,6 +6,7 @@
 // Blocks and leases hold the core, so that one that outlives its session still gives back its bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -97,7 +98,14 @@ class session_core {
 
   /// Something that was timed on a stream, to be read once it is over.
   struct measurement {
-    enum class kind : std::uint8_t { exposed, recipe, part_of_recipe };
+    enum class kind : std::uint8_t {
+      exposed,         // compute stood still until the item was there
+      exposed_so_far,  // until it was decided not to wait any longer
+      starved,         // while the host waited for bytes, which is on the books already
+      recipe,
+      recipe_ahead,
+      part_of_recipe,
+    };
     kind what;
     entry* item;
     event_handle from;
@@ -115,7 +123,7 @@ class session_core {
     if (journal_.on()) journal_.decided(e, why, seen);
   }
   /// Times the stream from `from` until now, for the item's account.
-  void measure(measurement::kind what, entry& e, event_handle from, stream_ref stream);
+  void measure(measurement::kind what, entry* e, event_handle from, stream_ref stream);
   void take_measurements(bool wait);
   void account(measurement const& m, double took_us);
   static void sign(transfer& t, entry const& e);
@@ -123,6 +131,7 @@ class session_core {
   void waited_for_bytes(entry* blamed, double us);
   void held_back(double us);
   void note_run_ahead();
+  void name_idle_settings() noexcept;
   void write_journal();
   void finish_journal() noexcept;
 
@@ -135,14 +144,18 @@ class session_core {
   void follow_link_schedule();
 
   // room.cpp: device bytes
-  [[nodiscard]] device_region make_room(std::size_t bytes, label const& name);
-  [[nodiscard]] device_region make_room_adopting(device_view memory);
+  [[nodiscard]] device_region make_room(std::size_t bytes, label const& name, stream_ref stream);
+  [[nodiscard]] device_region make_room_adopting(device_view memory, stream_ref stream);
   template <typename Allocate>
-  [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, Allocate allocate);
+  [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, stream_ref stream,
+                                            Allocate allocate);
+  [[nodiscard]] bool leave_behind(entry& e, bool firmly);
+  void hurry(std::size_t bytes);
   bool give_way(bool firmly);
   enum class drop_result : std::uint8_t { dropped, not_yet, never };
   drop_result drop_instead_of_waiting(std::size_t bytes);
   [[nodiscard]] bool could_be_dropped(entry const& e) const;
+  [[nodiscard]] bool rebuilding_fits(entry const& e) const;
   void drop_unsent(entry& e);
   struct drop_offer {
     entry* item;
@@ -151,7 +164,7 @@ class session_core {
   void list_droppable();
   void drop_for(drop_offer const& one, double wait_us);
   void list_leaving();
-  bool ferry_again();
+  bool ferry_again(bool firmly);
   [[nodiscard]] entry* oldest_offloading() noexcept;
   [[nodiscard]] bool bytes_are_coming() const noexcept;
   [[noreturn]] void throw_no_room(std::size_t bytes, label const& name);
@@ -161,6 +174,7 @@ class session_core {
   lease settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release, recipe how);
   [[nodiscard]] lease lend(entry& e, stream_ref stream) noexcept;
   void let_be(entry& e) noexcept;
+  void vacate(entry& e) noexcept;
 
   // offload.cpp
   void offload(entry& e);
@@ -171,6 +185,7 @@ class session_core {
   void transfer_ended(transfer& ended);
 
   // prefetch.cpp
+  [[nodiscard]] std::size_t reserved_bytes() const noexcept;
   void prefetch(entry& e, device_region&& region, event_handle position = {});
   void prefetch_ahead();
   void prefetch_ended(transfer& ended, entry& e);
@@ -185,7 +200,6 @@ class session_core {
   [[nodiscard]] wait_result await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen);
   [[nodiscard]] std::optional<std::size_t> stop_prefetch(entry& e, stream_ref stream);
   [[nodiscard]] std::size_t whole_rows(entry const& e, std::size_t bytes) const noexcept;
-  [[nodiscard]] bool leave_behind(entry& e, bool firmly);
   [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
 
   // forecast.cpp
@@ -195,10 +209,19 @@ class session_core {
   [[nodiscard]] double arrival_us(entry const& e) const;
   [[nodiscard]] double coming_us(entry const& e);
   [[nodiscard]] static double part_of_recipe_us(entry const& e, std::size_t rows);
-  [[nodiscard]] double rebuild_us(entry const& e, double limit);
+  /// What recipes keep compute for, and how much longer than nobody waits the link takes for their inputs.
+  struct rebuild_cost {
+    double recipes_us = 0;
+    double link_us = 0;
+    [[nodiscard]] double us() const noexcept { return recipes_us + std::max(0.0, link_us); }
+  };
+  [[nodiscard]] double rebuild_us(entry const& e, double limit, double hidden_us);
+  [[nodiscard]] bool add_recipe(entry const& e, double limit, rebuild_cost& cost);
+  [[nodiscard]] bool add_input(entry const& input, double limit, rebuild_cost& cost);
   [[nodiscard]] double rebuild_later_us(entry const& e, double limit) const;
   [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
   [[nodiscard]] double room_us(std::size_t bytes) const;
+  [[nodiscard]] static std::size_t freed_by(transfer const& t) noexcept;
 
   // conduct.cpp: following a plan
   void follow(plan_set plans);
@@ -206,6 +229,7 @@ class session_core {
   void conduct(pass which, item_key const& key, stream_ref stream);
   void fetch_planned();
   void fetch_unplanned();
+  [[nodiscard]] std::size_t due_bytes() const noexcept;
   [[nodiscard]] std::size_t coming_bytes() const noexcept;
   [[nodiscard]] bool will_be_late(entry const& e);
   void place_anew();
@@ -214,9 +238,11 @@ class session_core {
 
   // adapt.cpp: making plans, and others when the step is no longer as forecast
   void plan_if_ready();
+  void plan_first(planning_task task);
+  void give_up_planning(std::string_view why);
   void adapt();
   void choose_plan();
-  void learn_late();
+  bool learn();
   void tune(double step_us);
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
@@ -238,8 +264,9 @@ class session_core {
 
   // recompute.cpp
   void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {}, std::size_t rows_there = 0);
-  void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there);
-  double recompute_ahead(stream_ref stream, double idle_us);
+  void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there, bool ahead);
+  void recompute_ahead(stream_ref stream, double idle_us);
+  [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
   [[nodiscard]] bool could_be_rebuilt_now(entry const& e) const;
   [[noreturn]] void throw_cycle(entry const& e) const;
 
@@ -247,6 +274,7 @@ class session_core {
   struct due_fetch {
     entry* item;
     event_handle position;
+    bool begun;  // if the item is hosted again, others needed the bytes: it leaves the step's blocks theirs
   };
   using deferred_list =
       boost::intrusive::list<entry, boost::intrusive::member_hook<entry, store::list_hook, &entry::awaiting_offload>,
@@ -267,12 +295,14 @@ class session_core {
   conductor* conductor_ = nullptr;  // of the plans, or null
   bool off_plan_ = false;           // the step was begun with another of the plans
   tuner tuner_;
+  std::uint64_t tuned_since_step_ = 0;  // the settings in force
   std::uint64_t tuned_transfers_ = 0;
   std::size_t largest_item_bytes_ = 0;
+  std::size_t segment_bytes_ = 0;  // of the items saved in the segment at hand
+  std::size_t largest_segment_bytes_ = 0;
   journal journal_;
   effects felt_;
-  std::vector<due_fetch> due_fetches_;  // in the plan's order
-  std::size_t next_fetch_ = 0;
+  std::vector<due_fetch> due_fetches_;  // of items that are not on the device yet, in the plan's order
   bool record_ = false;
   std::optional<profile> measured_;  // what the plan in force was made from
   link_speeds planned_for_;          // the link of the plans in force
@@ -290,6 +320,7 @@ class session_core {
     plan_set before;
     link_speeds planned_for;
     double before_us;
+    std::uint64_t from_step;
     std::uint32_t steps_left;
     double best_us = unknown_us;
   };
@@ -306,10 +337,11 @@ class session_core {
   std::vector<transfer*> idle_transfers_;
   std::size_t transfers_under_way_ = 0;
   std::vector<drop_offer> droppable_;
-  std::vector<transfer const*> leaving_;  // on their way out, in the order they will go; see `list_leaving`
+  std::vector<entry const*> counted_;  // in the cost of a recipe; see `rebuild_us`
+  std::vector<transfer*> leaving_;  // that give bytes back, in the order they will; see `list_leaving`
   std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;
-  bool making_room_ = false;
+  bool making_room_ = false;  // prefetches must not take it
 
   std::size_t first_bounded_ = 0;  // the first stretch whose mark the host may wait for
   item_key last_segment_;

@@ -22,8 +22,9 @@ void add(std::atomic<std::uint64_t>& to, std::uint64_t amount) { to.fetch_add(am
 
 transfer_engine::copy_lane::copy_lane(device& on, copy_direction which, label const& name)
     : direction(which), copies(on, stream_kind::copy, name) {
-  ring.reserve(max_chunks_ahead);
-  for (std::size_t i = 0; i < max_chunks_ahead; ++i) ring.push_back({nullptr, 0, event(on), {}});
+  // One more than can be in flight, so that the mark of the chunk before stands while it is asked for.
+  ring.reserve(max_chunks_ahead + 1);
+  for (std::size_t i = 0; i <= max_chunks_ahead; ++i) ring.emplace_back(on);
   waiting.reserve(queue_capacity);
 }
 
@@ -158,12 +159,13 @@ bool transfer_engine::reap(copy_lane& lane) {
     chunk& oldest = lane.ring[lane.first];
     auto const status = device_.query(oldest.mark);
     if (status == event_status::pending) break;
-    lane.first = (lane.first + 1) % max_chunks_ahead;
+    lane.first = (lane.first + 1) % lane.ring.size();
     --lane.in_flight;
     --oldest.of->chunks_in_flight;
     lane.counters.in_flight_bytes.fetch_sub(oldest.bytes, std::memory_order_relaxed);
     publish_copying(lane);
     if (status == event_status::complete) {
+      learn_speed(lane, oldest);
       chunk_arrived(lane, oldest);
     } else {
       lane.failing = true;
@@ -173,6 +175,17 @@ bool transfer_engine::reap(copy_lane& lane) {
   }
   if (lane.failing && lane.in_flight == 0) recover(lane);
   return any;
+}
+
+/// By the device's own marks: when the engine gets to look says nothing about the link.
+void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived) {
+  auto const index = static_cast<std::size_t>(&arrived - lane.ring.data());
+  chunk const& before = lane.ring[(index + lane.ring.size() - 1) % lane.ring.size()];
+  double const took_us = device_.elapsed_us(arrived.met_idle_link ? arrived.begin : before.mark, arrived.mark);
+  add(lane.counters.busy_us, took_us);
+  lane.estimate.arrived(arrived.bytes, took_us, arrived.met_idle_link);
+  lane.counters.bytes_per_us.store(lane.estimate.bytes_per_us(), std::memory_order_relaxed);
+  lane.counters.latency_us.store(lane.estimate.latency_us(), std::memory_order_relaxed);
 }
 
 /// The oldest chunk in flight is the one that the link is at, from now on.
@@ -185,23 +198,18 @@ void transfer_engine::publish_copying(copy_lane& lane) noexcept {
 void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
   auto const now = device_.now();
   auto const started = std::max(arrived.issued, lane.last_completion);
-  double const took_us = microseconds_of(now - started);
   lane.last_completion = now;
   add(lane.counters.chunks, 1);
   add(lane.counters.bytes, arrived.bytes);
-  add(lane.counters.busy_us, took_us);
-  lane.estimate.arrived(arrived.bytes, took_us, arrived.met_idle_link);
-  lane.counters.bytes_per_us.store(lane.estimate.bytes_per_us(), std::memory_order_relaxed);
-  lane.counters.latency_us.store(lane.estimate.latency_us(), std::memory_order_relaxed);
 
   transfer& t = *arrived.of;
   std::size_t const before = t.arrived_bytes.load(std::memory_order_relaxed);
   if (before == 0) t.copying_since = started;
   t.copying_until = now;
   std::size_t const total = before + arrived.bytes;
-  t.arrived_bytes.store(total, std::memory_order_relaxed);
+  t.arrived_bytes.store(total, std::memory_order_release);
+  t.moved_us = microseconds_of(now - t.began);
   if (total == t.bytes) {
-    t.moved_us = microseconds_of(now - t.began);
     finish(t, verify(t) ? transfer_phase::completed : transfer_phase::failed);
   } else if (t.chunks_in_flight == 0 && t.phase.load(std::memory_order_relaxed) == transfer_phase::stopped) {
     finish(t, transfer_phase::abandoned);
@@ -308,13 +316,16 @@ event_status transfer_engine::gates(transfer& waiting) {
 void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   auto const now = device_.now();
   if (chosen.issued_bytes == 0) chosen.began = now;
-  chunk& next = lane.ring[(lane.first + lane.in_flight) % max_chunks_ahead];
+  std::size_t const size = lane.ring.size();
+  chunk& next = lane.ring[(lane.first + lane.in_flight) % size];
+  chunk const& newest = lane.ring[(lane.first + lane.in_flight + size - 1) % size];
   next.of = &chosen;
   next.bytes = std::min<std::size_t>(chunk_bytes_, chosen.bytes - chosen.issued_bytes);
   next.issued = now;
-  next.met_idle_link = lane.in_flight == 0;
+  next.met_idle_link = lane.in_flight == 0 || device_.query(newest.mark) != event_status::pending;
   bool const last = chosen.issued_bytes + next.bytes == chosen.bytes;
   try {
+    if (next.met_idle_link) device_.record(next.begin, lane.copies);
     device_.copy(lane.copies, chosen.name, lane.direction, static_cast<std::byte*>(chosen.to) + chosen.issued_bytes,
                  static_cast<std::byte const*>(chosen.from) + chosen.issued_bytes, next.bytes);
     device_.record(next.mark, lane.copies);

@@ -93,8 +93,10 @@ class transfer_engine final : private virtual_time::agent {
 
  private:
   struct chunk {
+    explicit chunk(device& on) : begin(on, event_timing::on), mark(on, event_timing::on) {}
     transfer* of = nullptr;
     std::size_t bytes = 0;
+    event begin;  ///< of the copy, if the link was idle; otherwise that is the mark of the chunk before
     event mark;
     std::chrono::nanoseconds issued{0};
     bool met_idle_link = false;
@@ -129,6 +131,7 @@ class transfer_engine final : private virtual_time::agent {
   void issue_chunk(copy_lane& lane, transfer& chosen);
   void recover(copy_lane& lane);
   void chunk_arrived(copy_lane& lane, chunk& arrived);
+  void learn_speed(copy_lane& lane, chunk const& arrived);
   bool verify(transfer& arrived);
   void finish(transfer& ended, transfer_phase how);
   void rest();

@@ -20,9 +20,9 @@ event_handle event_pool::record(stream_ref stream, event_timing timing) {
   return handle;
 }
 
-event_handle event_pool::record_if_alive(stream_ref stream) noexcept {
+event_handle event_pool::record_if_alive(stream_ref stream, event_timing timing) noexcept {
   try {
-    return record(stream);
+    return record(stream, timing);
   } catch (error const&) {
     return {};
   }

@@ -55,7 +55,8 @@ class event_pool {
   /// Marks the stream's current end.
   [[nodiscard]] event_handle record(stream_ref stream, event_timing timing = event_timing::off);
   /// The same for a stream that may have been destroyed: then its work is over and there is nothing to mark.
-  [[nodiscard]] event_handle record_if_alive(stream_ref stream) noexcept;
+  [[nodiscard]] event_handle record_if_alive(stream_ref stream,
+                                             event_timing timing = event_timing::off) noexcept;
 
  private:
   device& device_;

@@ -60,6 +60,11 @@ struct transfer {
   std::atomic<bool> urgent{false};
   std::atomic<std::size_t> issued_bytes{0};  ///< the item's first so many bytes have been handed to the link
   std::atomic<std::size_t> arrived_bytes{0};
+  /// Handed to the link and not arrived yet. What has arrived is read first, so that it is never the more of the two.
+  [[nodiscard]] std::size_t in_flight_bytes() const noexcept {
+    std::size_t const arrived = arrived_bytes.load(std::memory_order_acquire);
+    return issued_bytes.load(std::memory_order_relaxed) - arrived;
+  }
 
   // Written by the engine, read by the session once it has ended (`done` from `issued` or `stopped` on).
   event done;

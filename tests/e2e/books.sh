@@ -83,6 +83,12 @@ expect_out "FERRY_STALL_TOLERANCE_US had no effect: it never came to a choice be
 run FERRY_CHUNK_BYTES=64KiB "${tiny[@]}" --steps 2 --policy offload --budget 50%
 expect_code 0
 [[ "$out" != *"no effect"* ]] || complain "expected that all had an effect"
+run FERRY_CHUNK_BYTES=64KiB FERRY_ADAPT=off simulate --profile "$3/examples/profiles/chain_of_eight.json" --gpu a100-80 --policy keep
+expect_code 0
+expect_out "FERRY_CHUNK_BYTES had no effect: nothing was copied"
+expect_out "FERRY_ADAPT had no effect: no plan was made, and nothing was copied"
+run FERRY_CHUNK_BYTES=64KiB FERRY_LOG=info "${tiny[@]}" --steps 2 --policy keep
+expect_err_has "info: FERRY_CHUNK_BYTES had no effect: nothing was copied"
 run FERRY_MIN_BYTES=8KiB "${tiny[@]}" --steps 3 --policy recompute --explain --json "$scratch/run.json"
 expect_code 0
 expect_out "time per step, over 3 steps:"

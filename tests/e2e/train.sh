@@ -174,6 +174,22 @@ run "${tiny[@]}" "${rising[@]}" --steps "$((done_already + 2))" --save "$scratch
 expect_code 0
 expect_same "$scratch/straight.st" "$scratch/TERM.st"
 
+# A link that changes shows in the JSON file, and what is done about it; the weights do not know of it.
+run FERRY_LINK_GBPS=4@0,0.2@10 FERRY_LINK_LATENCY_US=0 "${tiny[@]}" --layers 8 --steps 20 --budget 40% --json "$scratch/link.json" --save "$scratch/link.st"
+expect_code 0
+expect_json "$scratch/link.json" link_gbps plans plan_changes planned_us
+run "${tiny[@]}" --layers 8 --steps 20 --policy keep --save "$scratch/kept.st"
+expect_code 0
+expect_same "$scratch/kept.st" "$scratch/link.st"
+if command -v python3 >"$scratch/python3"; then
+  python3 - "$scratch/link.json" <<'END' || complain "expected the link's speeds, and a plan from the third step on"
+import json, sys
+steps = json.load(open(sys.argv[1]))["steps"]
+assert all("planned_us" in step for step in steps[2:])
+assert steps[9]["link_gbps"][0] > 2 * steps[19]["link_gbps"][0], [step["link_gbps"] for step in steps]
+END
+fi
+
 # What ends without a chance to save can go on from the last of --save-every.
 start "${tiny[@]}" "${rising[@]}" --steps 20000 --save "$scratch/every.st" --save-every 2
 within 120 test -s "$scratch/every.st" || complain "expected it to save"

@@ -81,7 +81,7 @@ TEST(BudgetChangePlan, OfOurOwnIsMadeAnewAndAGivenOneStays) {
   {
     session on(*world.on, settings);
     auto const step_until_planned = [&] {
-      for (int i = 0; i < 5 && on.followed() == nullptr; ++i) static_cast<void>(world.in_training.step(on, text()));
+      for (int i = 0; i < 10'000 && on.followed() == nullptr; ++i) static_cast<void>(world.in_training.step(on, text()));
       return on.followed() != nullptr;
     };
     ASSERT_TRUE(step_until_planned());

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "ferry/stats.hpp"
+
 namespace ferry::command {
 
 /// Unscoped, because the shell wants the number.
@@ -28,6 +30,9 @@ runner add_devices(CLI::App& program);
 runner add_train(CLI::App& program);
 runner add_plan(CLI::App& program);
 runner add_simulate(CLI::App& program);
+
+/// A line for each setting that was given and changed nothing.
+[[nodiscard]] std::string idle_settings(session_stats const& stats);
 
 /// Throws: `failed` if the file cannot be written.
 void write_json(std::string const& path, nlohmann::ordered_json const& value);

@@ -1,7 +1,7 @@
 // The `ferry` command. Results go to standard output, errors to standard error in one line each;
 // exit code 2 is for wrong flags and settings, 3 for a budget that no plan fits, 130 for an interruption, 1 for
 // everything else that fails.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <csignal>
 #include <cstdio>
@@ -16,6 +16,14 @@
 #include "ferry/error.hpp"
 
 namespace ferry::command {
+
+std::string idle_settings(session_stats const& stats) {
+  std::string lines;
+  for (auto const& one : stats.settings_without_effect) {
+    lines += fmt::format("{} had no effect: {}\n", one.variable, one.why);
+  }
+  return lines;
+}
 
 void write_json(std::string const& path, nlohmann::ordered_json const& value) {
   std::ofstream file(path);

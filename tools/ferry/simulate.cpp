@@ -170,7 +170,7 @@ void print(simulate_flags const& flags, given_step const& given, simulation cons
     if (done.stats.reasons[i] == 0) continue;
     line("", fmt::format("{:<32} {:>8}", to_string(static_cast<reason>(i)), done.stats.reasons[i]));
   }
-  fmt::print("\n{}", timeline(spans, done.step_us));
+  fmt::print("\n{}{}", timeline(spans, done.step_us), idle_settings(done.stats));
 }
 
 nlohmann::ordered_json json_of(given_step const& given, simulation const& done, std::vector<traced_span> const& spans) {

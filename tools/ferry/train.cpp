@@ -74,7 +74,11 @@ nlohmann::ordered_json json_of(step_record const& record) {
                              {"waiting_us", record.waiting_us},
                              {"recompute_flops", record.recompute_flops},
                              {"recomputed_items", record.recomputed},
-                             {"ferried_bytes", record.ferried_bytes}};
+                             {"ferried_bytes", record.ferried_bytes},
+                             {"link_gbps", {record.out_gbps, record.in_gbps}},
+                             {"plans", record.plans},
+                             {"plan_changes", record.plan_changes}};
+  if (record.planned_us) row["planned_us"] = *record.planned_us;
   if (record.validation_loss) row["validation_loss"] = *record.validation_loss;
   return row;
 }
@@ -210,9 +214,9 @@ void print_summary(train_run& run, train_plan const& plan, std::vector<step_reco
   }
   if (plan.flags.explain) {
     fmt::print("{}", run.session().explain());
-    return;
+  } else {
+    fmt::print("{}", idle_settings(stats));
   }
-  for (auto const& one : stats.settings_without_effect) fmt::print("{} had no effect: {}\n", one.variable, one.why);
 }
 
 exit_code carry_out(train_plan const& plan) {

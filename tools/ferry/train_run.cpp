@@ -35,6 +35,11 @@ step_record train_run::step() {
   record.waiting_us = now.exposed_us - before_.exposed_us;
   record.recomputed = now.recomputes - before_.recomputes;
   record.ferried_bytes = moved(now) - moved(before_);
+  record.out_gbps = now.device_to_host.gbps;
+  record.in_gbps = now.host_to_device.gbps;
+  record.plans = now.plans;
+  record.plan_changes = now.plan_changes - before_.plan_changes;
+  if (auto const* const followed = session_.followed()) record.planned_us = followed->step_us;
   double const flops = nn::work_of(trainer_.model().recomputed(), items_).flops;
   record.recompute_flops = flops - std::exchange(recompute_flops_before_, flops);
   before_ = now;

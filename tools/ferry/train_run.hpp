@@ -24,6 +24,11 @@ struct step_record {
   double recompute_flops = 0;
   std::uint64_t recomputed = 0;     ///< items
   std::uint64_t ferried_bytes = 0;  ///< out and back
+  double out_gbps = 0;              ///< of the link, as estimated
+  double in_gbps = 0;
+  std::uint64_t plans = 0;           ///< made anew so far
+  std::uint64_t plan_changes = 0;    ///< in this step, for the link as it was found
+  std::optional<double> planned_us;  ///< for one micro-batch, by the plan in force
   std::optional<double> validation_loss;
 };
 
