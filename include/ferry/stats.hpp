@@ -28,7 +28,7 @@ struct link_stats {
   std::uint64_t failed = 0;
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
-  double busy_us = 0;  ///< from first chunk issued to last complete, summed
+  double busy_us = 0;  ///< chunks under way, by the device's marks
   double gbps = 0;     ///< the running estimate
 };
 

@@ -36,8 +36,9 @@ constexpr double lasting_change = 1.07;
 constexpr std::uint32_t steps_between_plans = 8;
 /// A plan that takes so much longer than the one before is given up.
 constexpr double worse = 1.01;
-/// A plan is tried if it promises to take no more than that, of what the last step took.
-constexpr double promising = 1.03;
+/// A plan is tried if it promises to take no more than that, of what the last step took: plans count on less than the
+/// link has.
+constexpr double promising = 1.01;
 constexpr std::uint32_t steps_on_trial = 2;
 
 /// How far apart two values are, at least 1.
@@ -244,7 +245,6 @@ void session_core::take_over(replanner::result made) {
     follow(std::move(made.plans));
     return;
   }
-  // Plans count on less than the link has, so they may do better than they promise: the trial will tell.
   double const before_us = pace_.step_us();
   double const after_us = made.plans.at_hand()->followed().step_us;
   if (after_us > promising * before_us) {

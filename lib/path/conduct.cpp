@@ -91,7 +91,7 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
     switch (one.what) {
       case plan_operation::kind::fetch:
         if (!position) position = store_.events().record(stream);
-        due_fetches_.push_back({e, position, false});
+        due_fetches_.push_back({e, position});
         fetch_planned();
         break;
       case plan_operation::kind::rebuild:
@@ -112,32 +112,28 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
 }
 
 /// Starts the fetches that are due, in the plan's order, as far as bytes are free. One that would come so late that its
-/// recipe will be sooner is not started: the link is for those behind it. An item is seen to until it is on the device:
-/// its fetch may be called off for others, or it may have to go out first.
+/// recipe will be sooner is given up: the link is for those behind it. An item that has yet to go out is waited for,
+/// without holding up the others.
 void session_core::fetch_planned() {
   auto& tier = store_.device_tier();
   bool room = true;
   std::erase_if(due_fetches_, [&](due_fetch& due) {
     entry& e = *due.item;
-    if (e.restored || e.state() == item_state::released || e.state() == item_state::dropped) return true;
-    bool const here = e.state() == item_state::resident && !e.awaiting_offload.is_linked();
-    if (here || e.state() == item_state::recomputing) return true;
-    if (!room || e.state() != item_state::hosted || e.moving != nullptr || e.device || will_be_late(e)) return false;
-    room = !due.begun || tier.bytes().free_bytes() >= e.bytes + reserved_bytes();
+    bool const leaves = e.state() == item_state::offloading || e.awaiting_offload.is_linked();
+    if (leaves && !e.restored) return false;
+    if (e.state() != item_state::hosted || e.moving != nullptr || e.device || will_be_late(e)) return true;
     auto region = room ? tier.allocate(e.bytes, e.key.name) : std::nullopt;
     room = region.has_value();
-    if (!room) return false;
-    prefetch(e, std::move(*region), due.position);
-    due.begun = true;
-    return false;
+    if (room) prefetch(e, std::move(*region), std::move(due.position));
+    return room;
   });
   fetch_unplanned();
 }
 
-/// What fetches that are due will take, of those that have not begun.
+/// What the fetches that are due and have not begun will take.
 std::size_t session_core::due_bytes() const noexcept {
   std::size_t sum = 0;
-  for (auto const& due : due_fetches_) sum += due.item->device ? 0 : due.item->bytes;
+  for (auto const& due : due_fetches_) sum += due.item->bytes;
   return sum;
 }
 

@@ -16,7 +16,8 @@ struct replanner::work {
     try {
       auto const& task = made.task;
       auto plans = make_plans(task.step, task.on, task.how, plan_set::link_factors);
-      if (task.home) plans.front() = task.home;
+      bool const better = plans.front() && (!task.home || plans.front()->step_us < task.home->step_us);
+      if (!better) plans.front() = task.home;
       std::vector<plan_set::choice> choices;
       for (std::size_t i = 0; i < plans.size(); ++i) {
         if (plans[i]) choices.push_back({plan_set::link_factors[i], conductor(std::move(*plans[i]))});

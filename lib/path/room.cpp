@@ -181,7 +181,7 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
   constexpr double longest_us = 1e12;
   list_leaving();
-  hurry(needed);
+  if (conductor_ == nullptr) hurry(needed);  // a plan has put them in the order in which forward needs their bytes
   double const wait_us = std::clamp(room_us(needed) - pace_.busy_us(), 0.0, longest_us);
   double const limit_us = wait_us - settings_.stall_tolerance_us;
   list_droppable();
@@ -228,7 +228,7 @@ void session_core::drop_for(drop_offer const& one, double wait_us) {
 }
 
 /// In forward, at no other cost than its recipe.
-bool session_core::could_be_dropped(entry const& e) const {
+bool session_core::could_be_dropped(entry const& e) {
   if (e.leases > 0 || e.restored || !e.has_recipe) return false;
   bool const unused = e.state() == item_state::resident
                           ? e.may_drop && e.moving == nullptr
@@ -238,16 +238,31 @@ bool session_core::could_be_dropped(entry const& e) const {
 
 /// There will be room for the recipe in the midst of backward of the item's segment: it reads no other segment, or what
 /// it reads there fits beside everything of its own.
-bool session_core::rebuilding_fits(entry const& e) const {
-  std::size_t outside = 0;
-  for (auto const& key : e.how->inputs.keys()) {
-    if (key.segment == e.key.segment) continue;
-    entry const* const input = store_.find(key);
-    if (input == nullptr || input->state() == item_state::dropped || input->where == placement::recompute) return false;
-    outside += input->bytes;
+bool session_core::rebuilding_fits(entry const& e) {
+  std::size_t const limit = store_.device_tier().bytes().limit_bytes();
+  std::size_t const outside = bytes_from_outside(e, e.key.segment, limit);
+  if (outside == 0 || outside > limit) return outside == 0;
+  bool const measured = measured_ && e.key.segment < measured_->segments.size();
+  std::size_t inside = measured ? measured_->segments[e.key.segment].backward_scratch_bytes : scratch_reserve_bytes_;
+  for (auto const& other : store_.live()) {
+    bool const beside = other.key.segment == e.key.segment && other.key.micro_batch == e.key.micro_batch;
+    if (beside) inside += other.bytes;
   }
-  return outside == 0 || outside + largest_segment_bytes_ + scratch_reserve_bytes_ <=
-                             store_.device_tier().bytes().limit_bytes();
+  return outside + inside <= limit;
+}
+
+/// What the recipe reads of other segments, and what must be rebuilt there first. Looks no further beyond `limit`.
+std::size_t session_core::bytes_from_outside(entry const& e, std::uint32_t segment, std::size_t limit) const {
+  std::size_t sum = 0;
+  for (auto const& key : e.how->inputs.keys()) {
+    if (key.segment == segment || sum > limit) continue;
+    entry const* const input = store_.find(key);
+    if (input == nullptr) return limit + 1;
+    sum += input->bytes;
+    bool const dropped = input->state() == item_state::dropped || input->where == placement::recompute;
+    if (dropped && input->has_recipe) sum += bytes_from_outside(*input, segment, limit);
+  }
+  return sum;
 }
 
 /// It is dropped as soon as its transfer has been called off.

@@ -71,8 +71,6 @@ lease session_core::settle_in(entry& e, device_region&& region, stream_ref strea
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
   largest_item_bytes_ = std::max(largest_item_bytes_, e.bytes);
-  segment_bytes_ += e.bytes;
-  largest_segment_bytes_ = std::max(largest_segment_bytes_, segment_bytes_);
   ++e.stats.saves;
   ++totals_.saves;
 

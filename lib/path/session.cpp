@@ -186,7 +186,6 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   segment_entered_ = true;
   last_segment_ = key;
   last_pass_ = which;
-  segment_bytes_ = 0;
   pace_.entered(which, key, stream, store_.events());
   if (recorder_.on()) recorder_.entered(which, key);
   journal_.entered(which, key, stream);

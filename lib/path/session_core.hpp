@@ -154,8 +154,9 @@ class session_core {
   bool give_way(bool firmly);
   enum class drop_result : std::uint8_t { dropped, not_yet, never };
   drop_result drop_instead_of_waiting(std::size_t bytes);
-  [[nodiscard]] bool could_be_dropped(entry const& e) const;
-  [[nodiscard]] bool rebuilding_fits(entry const& e) const;
+  [[nodiscard]] bool could_be_dropped(entry const& e);
+  [[nodiscard]] bool rebuilding_fits(entry const& e);
+  [[nodiscard]] std::size_t bytes_from_outside(entry const& e, std::uint32_t segment, std::size_t limit) const;
   void drop_unsent(entry& e);
   struct drop_offer {
     entry* item;
@@ -274,7 +275,6 @@ class session_core {
   struct due_fetch {
     entry* item;
     event_handle position;
-    bool begun;  // if the item is hosted again, others needed the bytes: it leaves the step's blocks theirs
   };
   using deferred_list =
       boost::intrusive::list<entry, boost::intrusive::member_hook<entry, store::list_hook, &entry::awaiting_offload>,
@@ -298,11 +298,9 @@ class session_core {
   std::uint64_t tuned_since_step_ = 0;  // the settings in force
   std::uint64_t tuned_transfers_ = 0;
   std::size_t largest_item_bytes_ = 0;
-  std::size_t segment_bytes_ = 0;  // of the items saved in the segment at hand
-  std::size_t largest_segment_bytes_ = 0;
   journal journal_;
   effects felt_;
-  std::vector<due_fetch> due_fetches_;  // of items that are not on the device yet, in the plan's order
+  std::vector<due_fetch> due_fetches_;  // that have not begun, in the plan's order
   bool record_ = false;
   std::optional<profile> measured_;  // what the plan in force was made from
   link_speeds planned_for_;          // the link of the plans in force
