@@ -30,6 +30,7 @@ COLOURS = {
     "backward": "#b7cfae",
     "rebuild": "#e8963c",
     "wait": "#d9534f",
+    "short": "#d9534f",
     "offload": "#7d9cc6",
     "fetch": "#8fb37f",
     "run_ahead": "#dddddd",
@@ -127,7 +128,7 @@ class Picture:
         wide = max(right - left, 0.8)
         category, given = e.get("cat", ""), e.get("args", {})
         outcome = given.get("outcome", "completed")
-        inner = category in ("rebuild", "wait") and e["tid"] != self.host
+        inner = category in ("rebuild", "wait", "short") and e["tid"] != self.host
         top, high = (y + 9, LANE - 9) if inner else (y, LANE)
         colour = COLOURS.get(category, "#cccccc")
         told = [given.get("item", e["name"]), f"{e['name']}, {milliseconds(e['dur'])}"]
@@ -153,7 +154,7 @@ class Picture:
         item = e.get("args", {}).get("item", "")
         if category in ("offload", "fetch", "rebuild") and "(segment " in item:
             return f"{item.split(' ')[0]}{item.split('(segment ')[1].split(',')[0]}"
-        return e["name"] if category == "wait" else ""
+        return e["name"] if category in ("wait", "short") else ""
 
     def weighed(self):
         found = []

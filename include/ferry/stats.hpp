@@ -98,8 +98,8 @@ struct item_stats {
   std::uint64_t offloads = 0;
   std::uint64_t recomputes = 0;
   double hidden_us = 0;            ///< transfer time that nothing waited for
-  double exposed_us = 0;           ///< time its consumer's stream stood still for it, or the host for its device bytes
-  double waited_for_bytes_us = 0;  ///< the host's part of it
+  double exposed_us = 0;           ///< time that compute stood still for it, or for its device bytes
+  double waited_for_bytes_us = 0;  ///< of that, for its device bytes
   double recipe_us = 0;            ///< how long its recipe took last time; 0 until it has run
   double recompute_us = 0;         ///< all runs of its recipe
   reason last = reason::kept_by_policy;
@@ -113,8 +113,9 @@ struct session_stats {
   double recompute_us = 0;
   double recomputed_ahead_us = 0;  ///< of that, done while the stream would have stood still
   double hidden_us = 0;
-  double exposed_us = 0;           ///< all waiting for transfers: streams for arrivals, the host for device bytes
-  double waited_for_bytes_us = 0;  ///< the host's part of it; the device may have been busy meanwhile
+  double exposed_us = 0;           ///< compute stood still for transfers: for arrivals, and for device bytes
+  double waited_for_bytes_us = 0;  ///< of that, for device bytes on their way out
+  double host_waited_us = 0;       ///< the host for such bytes; the device may have been busy meanwhile
   std::uint64_t plans = 0;         ///< taken over because steps were not as forecast
   std::uint64_t plan_changes = 0;  ///< within a step, for the link as it was found
   double run_ahead_us = 0;         ///< the host held back by FERRY_RUN_AHEAD

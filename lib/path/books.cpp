@@ -10,8 +10,9 @@
 namespace ferry::path {
 
 void session_core::measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) {
-  auto place = e != nullptr ? journal_.place_of(*e) : journal::place{};
-  if (what == measurement::kind::exposed_so_far) place.decision = no_line;  // that one is the recipe's
+  auto place = journal_.place_of(e);
+  using enum measurement::kind;
+  if (what == exposed_so_far || what == starved) place.decision = no_line;  // the next one is about something else
   measurements_.push_back(
       {what, e, std::move(from), store_.events().record(stream, event_timing::on), pace_.here(), place});
 }
@@ -35,7 +36,14 @@ void session_core::account(measurement const& m, double took_us) {
   using enum measurement::kind;
   switch (m.what) {
     case starved:
+      totals_.exposed_us += took_us;
+      totals_.waited_for_bytes_us += took_us;
+      if (m.item != nullptr) {
+        m.item->stats.exposed_us += took_us;
+        m.item->stats.waited_for_bytes_us += took_us;
+      }
       pace_.stood_still(m.in, took_us);
+      journal_.measured(compute_line::kind::short_of_bytes, m.place, m.from, took_us);
       return;
     case exposed:
     case exposed_so_far:
@@ -71,15 +79,10 @@ void session_core::account(transfer const& ended) {
   journal_.transferred(ended);
 }
 
-/// The host has waited for device bytes, until now.
-void session_core::waited_for_bytes(entry* blamed, double us) {
+/// The host has waited for device bytes, until now. What of that compute felt is measured.
+void session_core::waited_for_bytes(entry const* blamed, double us) {
   felt_.room_was_short = true;
-  totals_.waited_for_bytes_us += us;
-  totals_.exposed_us += us;
-  if (blamed != nullptr) {
-    blamed->stats.exposed_us += us;
-    blamed->stats.waited_for_bytes_us += us;
-  }
+  totals_.host_waited_us += us;
   journal_.waited_for_bytes(blamed, us);
 }
 

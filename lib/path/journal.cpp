@@ -209,10 +209,7 @@ void journal::transferred(store::transfer const& ended) {
 
 void journal::waited_for_bytes(store::entry const* blamed, double us) {
   if (!on() || us <= 0) return;
-  now_->waited_for_bytes_us += us;
-  now_->exposed_us += us;
-  item_line* const line = blamed != nullptr ? line_of(*blamed) : nullptr;
-  if (line != nullptr) line->exposed_us += us;
+  now_->host_waited_us += us;
   double const to_us = now_us();
   auto const index = blamed != nullptr ? index_of(*blamed) : no_line;
   now_->waits.push_back({host_line::kind::waiting_for_bytes, index, to_us - us, to_us});
@@ -225,9 +222,10 @@ void journal::held_back(double us) {
   now_->waits.push_back({host_line::kind::held_back, no_line, to_us - us, to_us});
 }
 
-journal::place journal::place_of(store::entry const& e) const noexcept {
+journal::place journal::place_of(store::entry const* e) const noexcept {
   if (!on()) return {};
-  return {now_->number, index_of(e), static_cast<std::uint32_t>(now_->decisions.size())};
+  std::uint32_t const item = e != nullptr ? index_of(*e) : no_line;
+  return {now_->number, item, static_cast<std::uint32_t>(now_->decisions.size())};
 }
 
 void journal::measured(compute_line::kind what, place const& at, store::event_handle const& from, double took_us) {
@@ -236,6 +234,7 @@ void journal::measured(compute_line::kind what, place const& at, store::event_ha
   if (book == nullptr) return;
   bool const recipe = what == compute_line::kind::recipe;
   if (recipe) ++book->recomputes;
+  if (what == compute_line::kind::short_of_bytes) book->waited_for_bytes_us += took_us;
   (recipe ? book->recompute_us : book->exposed_us) += took_us;
   if (book->has(at.item)) (recipe ? book->items[at.item].recipe_us : book->items[at.item].exposed_us) += took_us;
   auto& decisions = book->decisions;

@@ -57,7 +57,7 @@ class journal final : private store::budget_watcher {
     std::uint32_t item = no_line;
     std::uint32_t decision = no_line;  ///< the next one: a way back is counted when it has been enqueued
   };
-  [[nodiscard]] place place_of(store::entry const& e) const noexcept;
+  [[nodiscard]] place place_of(store::entry const* e) const noexcept;
   void measured(compute_line::kind what, place const& at, store::event_handle const& from, double took_us);
 
   /// All work of the steps that are not written yet is over.

@@ -58,6 +58,9 @@ session_core::session_core(device& on, config settings)
   felt_.virtual_clock = on.time() != nullptr;
   require_ascending(settings_.link_schedule);
   measurements_.reserve(256);
+  counted_.reserve(64);
+  droppable_.reserve(64);
+  leaving_.reserve(64);
 }
 
 session_core::~session_core() {

@@ -101,7 +101,7 @@ class session_core {
     enum class kind : std::uint8_t {
       exposed,         // compute stood still until the item was there
       exposed_so_far,  // until it was decided not to wait any longer
-      starved,         // while the host waited for bytes, which is on the books already
+      starved,         // while the host waited for bytes
       recipe,
       recipe_ahead,
       part_of_recipe,
@@ -128,7 +128,7 @@ class session_core {
   void account(measurement const& m, double took_us);
   static void sign(transfer& t, entry const& e);
   void account(transfer const& ended);
-  void waited_for_bytes(entry* blamed, double us);
+  void waited_for_bytes(entry const* blamed, double us);
   void held_back(double us);
   void note_run_ahead();
   void name_idle_settings() noexcept;

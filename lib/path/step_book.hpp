@@ -53,9 +53,9 @@ struct stretch_line {
   double to_us = never_us;
 };
 
-/// Compute standing still for an item, or rebuilding it.
+/// Compute standing still for an item or for its device bytes, or rebuilding it.
 struct compute_line {
-  enum class kind : std::uint8_t { standing_still, recipe };
+  enum class kind : std::uint8_t { standing_still, short_of_bytes, recipe };
   kind what{};
   std::uint32_t lane = 0;
   std::uint32_t item = no_line;
@@ -110,8 +110,9 @@ struct step_book {
   double base_us = 0;        ///< when `base` passed
   store::event_handle base;  ///< ties timed events to the device's clock; only with a trace
   double run_ahead_us = 0;
-  double exposed_us = 0;  ///< streams for arrivals, and the host for bytes
-  double waited_for_bytes_us = 0;
+  double exposed_us = 0;           ///< compute for arrivals and for bytes
+  double waited_for_bytes_us = 0;  ///< of that, for bytes
+  double host_waited_us = 0;
   double recompute_us = 0;
   std::uint64_t restores = 0;
   std::uint64_t recomputes = 0;

@@ -93,6 +93,7 @@ std::string step_line(step_book const& book) {
               {"hidden_us", whole_ns(hidden)},
               {"exposed_us", whole_ns(book.exposed_us)},
               {"waited_for_bytes_us", whole_ns(book.waited_for_bytes_us)},
+              {"host_waited_us", whole_ns(book.host_waited_us)},
               {"run_ahead_us", whole_ns(book.run_ahead_us)},
               {"device_peak_bytes", book.peak_bytes[0]},
               {"pinned_peak_bytes", book.peak_bytes[1]},

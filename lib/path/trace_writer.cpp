@@ -117,10 +117,19 @@ void trace_writer::compute(step_book const& book) {
     end_event();
   }
   for (auto const& one : book.compute) {
-    bool const recipe = one.what == compute_line::kind::recipe;
+    if (one.what == compute_line::kind::short_of_bytes && one.to_us <= one.from_us) continue;
     auto const name = book.has(one.item) ? book.items[one.item].key.name.view() : std::string_view("an item");
-    slice(fmt::format("{} {}", recipe ? "rebuild" : "waiting for", name), recipe ? "rebuild" : "wait", one.from_us,
-          one.to_us, lane_of(one.lane));
+    switch (one.what) {
+      case compute_line::kind::standing_still:
+        slice(fmt::format("waiting for {}", name), "wait", one.from_us, one.to_us, lane_of(one.lane));
+        break;
+      case compute_line::kind::short_of_bytes:
+        slice(fmt::format("waiting for bytes of {}", name), "short", one.from_us, one.to_us, lane_of(one.lane));
+        break;
+      case compute_line::kind::recipe:
+        slice(fmt::format("rebuild {}", name), "rebuild", one.from_us, one.to_us, lane_of(one.lane));
+        break;
+    }
     if (book.has(one.item)) item_arguments(book.items[one.item]);
     end_event();
   }

@@ -178,13 +178,13 @@ std::string recompute_remedy(session_stats const& stats, config const& settings)
 
 std::vector<cause> causes_of(session_stats const& stats, config const& settings, double steps) {
   std::vector<cause> causes;
-  auto const of_streams = [](item_stats const& item) { return item.exposed_us - item.waited_for_bytes_us; };
-  auto const of_host = [](item_stats const& item) { return item.waited_for_bytes_us; };
+  auto const for_arrivals = [](item_stats const& item) { return item.exposed_us - item.waited_for_bytes_us; };
+  auto const for_bytes = [](item_stats const& item) { return item.waited_for_bytes_us; };
   causes.push_back({stats.exposed_us - stats.waited_for_bytes_us,
-                    "compute waited for transfers" + dear_items(stats, steps, of_streams),
+                    "compute waited for transfers" + dear_items(stats, steps, for_arrivals),
                     waiting_remedy(stats, settings)});
   causes.push_back({stats.waited_for_bytes_us,
-                    "the host waited for device bytes on their way out" + dear_items(stats, steps, of_host),
+                    "compute waited for device bytes on their way out" + dear_items(stats, steps, for_bytes),
                     bytes_remedy(stats, settings)});
   causes.push_back(
       {stats.recompute_us, "recomputed" + recipe_culprits(stats, steps), recompute_remedy(stats, settings)});

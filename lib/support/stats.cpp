@@ -116,6 +116,7 @@ std::string to_json(session_stats const& stats, int indent) {
                  {"hidden_us", stats.hidden_us},
                  {"exposed_us", stats.exposed_us},
                  {"waited_for_bytes_us", stats.waited_for_bytes_us},
+                 {"host_waited_us", stats.host_waited_us},
                  {"run_ahead_us", stats.run_ahead_us},
                  {"plans", stats.plans},
                  {"plan_changes", stats.plan_changes},

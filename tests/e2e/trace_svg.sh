@@ -32,7 +32,7 @@ expect_silence
 expect_xml step.svg
 for words in '>compute<' '>out<' '>in<' '>host<' '>F0<' '>B7<' 'class="forward completed"' 'class="backward completed"' \
   'class="offload completed"' 'class="fetch completed"' 'class="fetch abandoned"' 'class="rebuild completed"' 'class="wait completed"' \
-  'class="bytes"' 'device bytes, at most ' 'class="decision"' 'dropped instead of waiting: ' 'recomputed: would have waited '; do
+  'class="bytes"' 'device bytes, at most ' 'class="decision"' 'dropped: an operation would have waited ' 'recomputed: would have waited '; do
   grep -qF "$words" step.svg || complain "expected in the picture: $words"
   grep -qF "$words" "$source_folder/docs/runtime_trace.svg" || complain "expected in the picture of docs/runtime.md: $words"
 done

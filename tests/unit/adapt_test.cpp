@@ -111,9 +111,10 @@ TEST_F(Adaptation, TheStepInWhichTheLinkDropsGoesOnWithAnotherPlan) {
 }
 
 TEST_F(Adaptation, ANewPlanIsTakenOverInTheThirdStep) {
-  EXPECT_EQ(run(fault_step + 2, link_of(gbps / 3)).stats.plans, 0U);
-  EXPECT_EQ(run(fault_step + 3, link_of(gbps / 3)).stats.plans, 1U);
-  auto const later = run(fault_step + 12, link_of(gbps / 3));
+  auto const slow = link_of(gbps / 8);  // for which the plans at hand were not made
+  EXPECT_EQ(run(fault_step + 2, slow).stats.plans, 0U);
+  EXPECT_EQ(run(fault_step + 3, slow).stats.plans, 1U);
+  auto const later = run(fault_step + 12, slow);
   EXPECT_LE(later.stats.plans, 2U) << "if it does worse, the one before comes back, and that is all";
   EXPECT_LE(later.step_us, 1.01 * later.steps_us[fault_step + 1]);
 }
@@ -138,8 +139,7 @@ TEST_F(Adaptation, ALinkThatComesBackIsFollowedToo) {
   settings.link_schedule = {{0, gbps, gbps}, {6, gbps / 3, gbps / 3}, {12, gbps, gbps}};
   auto const done = run(18, {}, settings);
   EXPECT_GT(done.steps_us[8], 1.03 * usual);
-  EXPECT_GE(done.stats.plans, 1U);
-  EXPECT_LE(done.stats.plans, 3U) << "one of them came back";
+  EXPECT_LE(done.stats.plans, 3U) << "if one of them comes back";
   EXPECT_NEAR(done.steps_us[17], usual, 1);
 }
 

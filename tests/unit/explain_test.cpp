@@ -79,7 +79,7 @@ TEST(ExplainLosses, NamesTheDearestCauseFirst) {
   EXPECT_TRUE(has(text, "time per step, over 10 steps:")) << text;
   auto const recomputed = text.find("5.00 ms  recomputed: fc 5.00 ms\n");
   auto const waited = text.find("2.00 ms  compute waited for transfers: x (segment 1, micro-batch 0) 2.00 ms\n");
-  auto const bytes = text.find("1.00 ms  the host waited for device bytes on their way out: x (segment 1");
+  auto const bytes = text.find("1.00 ms  compute waited for device bytes on their way out: x (segment 1");
   EXPECT_LT(recomputed, waited) << text;
   EXPECT_LT(waited, bytes) << text;
   EXPECT_NE(bytes, std::string::npos) << text;

@@ -488,7 +488,7 @@ TEST_F(ShortOfBytes, AnItemInTheQueueIsDroppedIfItsRecipeIsCheaperThanTheWait) {
   learn(recipe);
   EXPECT_EQ(wait_of_the_fourth(recipe), 0us);
   EXPECT_EQ(count(reason::dropped_instead_of_waiting), 1U);
-  EXPECT_EQ(session_->stats().waited_for_bytes_us, 0);
+  EXPECT_EQ(session_->stats().host_waited_us, 0);
   for (std::uint32_t s = 0; s < 4; ++s)
     EXPECT_NE(seen_["use " + std::to_string(s)].find_first_of("mr"), std::string::npos);
 }
@@ -499,7 +499,8 @@ TEST_F(ShortOfBytes, NotIfWaitingIsCheaper) {
   learn(recipe);
   EXPECT_EQ(wait_of_the_fourth(recipe), until_free);
   EXPECT_EQ(count(reason::dropped_instead_of_waiting), 0U);
-  EXPECT_EQ(session_->stats().waited_for_bytes_us, 1400);
+  EXPECT_EQ(session_->stats().host_waited_us, 1400);
+  EXPECT_EQ(nanoseconds(std::llround(1e3 * session_->stats().waited_for_bytes_us)), until_free);
 }
 
 TEST_F(ShortOfBytes, NorWhatNothingCanRebuild) {
@@ -508,7 +509,7 @@ TEST_F(ShortOfBytes, NorWhatNothingCanRebuild) {
   for (std::uint32_t s = 0; s < 4; ++s) save(key(s), forward_time);
   settle();
   EXPECT_EQ(count(reason::dropped_instead_of_waiting), 0U);
-  EXPECT_EQ(session_->stats().waited_for_bytes_us, 1400 + 100);
+  EXPECT_EQ(session_->stats().host_waited_us, 1400 + 100);
   end();
 }
 
