@@ -128,6 +128,9 @@ void session_core::adapt() {
   learnt_late_ |= learn();
   bool const learnt = std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
+  if (learnt && measured_ && conductor_ != nullptr && conductor_->followed().unlimited_us > 0) {
+    pace_against_plan_ = own_us() / conductor_->followed().unlimited_us;
+  }
   if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
   speeds_at_begin_ = measured_speeds();
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {

@@ -30,6 +30,7 @@ void session_core::follow(plan planned) {
 void session_core::follow(plan_set plans) {
   plans_ = std::move(plans);
   conductor_ = plans_.at_hand();
+  pace_against_plan_ = 1;
   due_fetches_.reserve(conductor_->items());
 }
 
@@ -146,7 +147,7 @@ void session_core::fetch_unplanned() {
     auto const* const planned = conductor_->find(e.key);
     bool const by_plan = planned != nullptr && planned->where == placement::offload;
     if (by_plan || e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
-    auto const until_us = conductor_->until_backward_us(e.key.segment);
+    auto const until_us = until_needed_us(e);
     if (!until_us) return true;
     constexpr double in_good_time = 2;
     if (*until_us > in_good_time * link_us(copy_direction::host_to_device, coming_bytes() + e.bytes)) return false;
@@ -170,10 +171,16 @@ std::size_t session_core::coming_bytes() const noexcept {
   return sum;
 }
 
+/// From the segment at hand until backward of the item's: by the plan's timeline, at the pace of the last steps.
+std::optional<double> session_core::until_needed_us(entry const& e) const {
+  auto const planned_us = conductor_->until_backward_us(e.key.segment);
+  return planned_us ? std::optional(*planned_us * pace_against_plan_) : std::nullopt;
+}
+
 /// Behind what is on its way already, the item would come later than its recipe, run when it is needed, would be over.
 bool session_core::will_be_late(entry const& e) {
   if (!e.has_recipe || e.recipe_us < 0) return false;
-  auto const until_us = conductor_->until_backward_us(e.key.segment);
+  auto const until_us = until_needed_us(e);
   if (!until_us) return false;
   double const arrival_us = link_us(copy_direction::host_to_device, coming_bytes() + e.bytes);
   if (arrival_us == unknown_us) return false;

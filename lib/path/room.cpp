@@ -15,6 +15,12 @@ namespace ferry::path {
 
 namespace {
 
+/// Device bytes, when it ends.
+bool gives_bytes_back(transfer const& t) {
+  bool const back = t.direction == copy_direction::device_to_host || t.cancel.load(std::memory_order_relaxed);
+  return t.submitted && (back || t.left_behind);
+}
+
 /// Set for as long as this lives, however that ends.
 class raised_flag {
  public:
@@ -143,9 +149,7 @@ bool session_core::leave_behind(entry& e, bool firmly) {
 void session_core::list_leaving() {
   leaving_.clear();
   for (auto const& t : transfers_) {
-    bool const leaves = t->submitted && (t->direction == copy_direction::device_to_host ||
-                                         t->cancel.load(std::memory_order_relaxed) || t->left_behind);
-    if (leaves) leaving_.push_back(t.get());
+    if (gives_bytes_back(*t)) leaving_.push_back(t.get());
   }
   std::ranges::sort(leaving_, {}, [](transfer const* t) {
     bool const begun = t->issued_bytes.load(std::memory_order_relaxed) > 0;
@@ -170,7 +174,7 @@ void session_core::hurry(std::size_t bytes) {
   }
   if (sooner == nullptr || in_turn == 0) return;
   sooner->urgent.store(true, std::memory_order_relaxed);
-  std::ranges::stable_partition(leaving_, [&](transfer const* t) { return t->cancel || t == sooner; });
+  list_leaving();
 }
 
 /// Somebody waits for bytes of items that are on their way out. If that takes longer than to rebuild other items later,
@@ -296,11 +300,7 @@ entry* session_core::oldest_offloading() noexcept {
 /// Some transfer under way gives device bytes back when it ends.
 bool session_core::bytes_are_coming() const noexcept {
   if (transfers_under_way_ == 0) return false;
-  for (auto const& t : transfers_) {
-    if (!t->submitted) continue;
-    if (t->direction == copy_direction::device_to_host || t->cancel.load(std::memory_order_relaxed)) return true;
-  }
-  return false;
+  return std::ranges::any_of(transfers_, [](auto const& t) { return gives_bytes_back(*t); });
 }
 
 void session_core::throw_no_room(std::size_t bytes, label const& name) {

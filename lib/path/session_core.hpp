@@ -232,6 +232,7 @@ class session_core {
   void fetch_unplanned();
   [[nodiscard]] std::size_t due_bytes() const noexcept;
   [[nodiscard]] std::size_t coming_bytes() const noexcept;
+  [[nodiscard]] std::optional<double> until_needed_us(entry const& e) const;
   [[nodiscard]] bool will_be_late(entry const& e);
   void place_anew();
   void forget_plan(std::string const& why);
@@ -306,6 +307,7 @@ class session_core {
   link_speeds planned_for_;          // the link of the plans in force
   link_speeds considered_;           // the link, and the computation, that plans were last made for
   double considered_us_ = 0;
+  double pace_against_plan_ = 1;     // how long the computation takes now, of what was planned for
   bool learnt_late_ = false;
   bool seemed_changed_ = false;
   std::uint32_t steps_since_planning_ = 0;
