@@ -332,6 +332,30 @@ TEST_F(LateItem, IsWrittenElsewhereWhileAStuckChunkMayStillWriteItsBytes) {
   EXPECT_EQ(session_->stats().device.now_bytes, 0U) << "the bytes that were left behind are back";
 }
 
+TEST_F(LateItem, WhoNeedsTheBytesThatItLeftBehindWaitsForThem) {
+  constexpr auto recipe = 1300us;
+  constexpr std::size_t budget_items = 8;
+  start(budget_items);
+  learn(recipe);
+  begin([](item_info const& item) { return item.key.segment == 2 ? placement::keep : placement::offload; });
+  forward(recipe);
+  auto const stalled_until = device_->now() + 20ms;
+  // All chunks are with the link by then, so nothing is left to call off.
+  stall(sim_engine::host_to_device, device_->now() + item_time - 150us, stalled_until);
+  use(key(2), "use 2", busy);
+  auto held = session_->restore(key(1), *compute_);
+  ASSERT_EQ(count(reason::recomputed_sooner_than_transfer), 1U);
+  std::vector<block> others;
+  for (std::size_t i = 1; i < budget_items; ++i) others.push_back(session_->allocate(item_bytes, *compute_));
+  EXPECT_GE(device_->now(), stalled_until);
+  EXPECT_EQ(session_->stats().device.now_bytes, budget_items * item_bytes);
+  others.clear();
+  held.end();
+  session_->release(key(1));
+  use(key(0), "use 0");
+  end();
+}
+
 TEST_F(LateItem, WithoutOtherBytesIsRebuiltBehindTheStuckChunk) {
   constexpr auto recipe = 300us;
   start(4);
