@@ -13,6 +13,7 @@
 #include "ferry/ferry.hpp"
 #include "ferry/simulate.hpp"
 #include "support/session_fixture.hpp"
+#include "support/sim_chain.hpp"
 
 namespace ferry::testing {
 namespace {
@@ -193,135 +194,87 @@ TEST_F(Adaptation, TheSameRunGivesTheSameSteps) {
 }
 
 /// Policy `auto` in a trainer of its own.
-class AutoSession : public ::testing::Test {
+class AutoSession : public SimChain {
  protected:
-  static constexpr std::uint32_t segments = 10;
-  static constexpr auto forward = 100us;
-  static constexpr auto backward = 200us;
-  static constexpr auto rebuild = 30us;
-
-  void start(std::size_t budget_bytes, bool adapt = true) {
-    sim_device_options options;
-    options.device_bytes = options.pinned_bytes = std::size_t{80} << 30;
-    options.device_to_host = options.host_to_device = {.gbps = 8, .latency_us = 10};
-    options.kernel_cost = [](label const& name, auto) -> nanoseconds {
-      return name == "forward" ? forward : name == "backward" ? backward : rebuild;
-    };
-    device_ = make_sim_device(std::move(options));
-    compute_.emplace(*device_, stream_kind::compute, "compute");
+  void start(std::size_t budget_items, bool adapt = true) {
     config settings;
-    settings.budget = byte_amount::exactly(budget_bytes);
-    settings.host_budget = byte_amount::exactly(64 * mebibyte);
-    settings.chunk_bytes = mebibyte / 4;
     settings.adapt = adapt;
-    settings.log = log_level::off;
-    session_.emplace(*device_, settings);
-  }
-  void TearDown() override {
-    session_.reset();
-    compute_.reset();
-  }
-  static item_key key(std::uint32_t segment) { return {0, segment, "h"}; }
-  recipe rebuilding(std::uint32_t segment) {
-    if (segment == 0) return {};
-    return {.enqueue = [this](recipe_context const& to) { device_->launch(to.stream, "rebuild", {}, [] {}); },
-            .inputs = {key(segment - 1)}};
-  }
-  void step(std::size_t item_bytes = mebibyte) {
-    session_->begin_step();
-    for (std::uint32_t s = 0; s < segments; ++s) {
-      auto memory = session_->allocate(item_bytes, *compute_);
-      device_->launch(*compute_, "forward", {}, [] {});
-      session_->save(key(s), std::move(memory), *compute_, rebuilding(s));
-    }
-    for (std::uint32_t s = segments; s-- > 0;) {
-      auto back = session_->restore(key(s), *compute_);
-      device_->launch(*compute_, "backward", {}, [] {});
-      back.end();
-      session_->release(key(s));
-    }
-    compute_->synchronize();
-    session_->end_step();
+    SimChain::start(131'072ns, budget_items, settings);
   }
   /// How many steps it takes until a plan for this budget is followed; nothing if there is none after ten.
-  std::optional<int> steps_until_planned_for(std::size_t budget_bytes, std::size_t item_bytes = mebibyte) {
+  std::optional<int> steps_until_planned_for(std::size_t budget_bytes, std::size_t bytes = item_bytes) {
     for (int i = 1; i <= 10; ++i) {
-      step(item_bytes);
+      step(true, bytes);
       auto const* const followed = session_->followed();
-      if (followed != nullptr && followed->budget_bytes == budget_bytes && followed->items[0].bytes == item_bytes)
-        return i;
+      if (followed != nullptr && followed->budget_bytes == budget_bytes && followed->items[0].bytes == bytes) return i;
     }
     return std::nullopt;
   }
-
-  std::unique_ptr<sim_device> device_;
-  std::optional<stream> compute_;
-  std::optional<session> session_;
 };
 
 TEST_F(AutoSession, PlansAfterTwoSteps) {
-  start(5 * mebibyte);
+  start(5);
   EXPECT_EQ(session_->followed(), nullptr);
-  EXPECT_EQ(steps_until_planned_for(5 * mebibyte), 3);
+  EXPECT_EQ(steps_until_planned_for(5 * item_bytes), 3);
 }
 
 TEST_F(AutoSession, ASmallerBudgetIsPlannedForAnew) {
   for (bool const adapt : {true, false}) {
-    start(6 * mebibyte, adapt);
-    ASSERT_TRUE(steps_until_planned_for(6 * mebibyte));
+    start(6, adapt);
+    ASSERT_TRUE(steps_until_planned_for(6 * item_bytes));
     for (int i = 0; i < 3; ++i) step();
-    session_->set_budget(byte_amount::exactly(4 * mebibyte));
+    session_->set_budget(byte_amount::exactly(4 * item_bytes));
     EXPECT_EQ(session_->followed(), nullptr) << "what was planned with more may not fit";
-    EXPECT_EQ(session_->stats().device.limit_bytes, 4 * mebibyte);
-    EXPECT_EQ(steps_until_planned_for(4 * mebibyte), 2);
+    EXPECT_EQ(session_->stats().device.limit_bytes, 4 * item_bytes);
+    EXPECT_EQ(steps_until_planned_for(4 * item_bytes), 2);
     for (int i = 0; i < 3; ++i) step();
-    EXPECT_EQ(session_->followed()->budget_bytes, 4 * mebibyte);
+    EXPECT_EQ(session_->followed()->budget_bytes, 4 * item_bytes);
     TearDown();
   }
 }
 
 TEST_F(AutoSession, ALargerBudgetToo) {
-  start(4 * mebibyte);
-  ASSERT_TRUE(steps_until_planned_for(4 * mebibyte));
+  start(4);
+  ASSERT_TRUE(steps_until_planned_for(4 * item_bytes));
   for (int i = 0; i < 3; ++i) step();
   double const tight_us = session_->followed()->step_us;
-  session_->set_budget(byte_amount::exactly(20 * mebibyte));
+  session_->set_budget(byte_amount::exactly(20 * item_bytes));
   ASSERT_NE(session_->followed(), nullptr) << "until then the old one does";
-  EXPECT_EQ(session_->followed()->budget_bytes, 4 * mebibyte);
-  EXPECT_EQ(steps_until_planned_for(20 * mebibyte), 2);
+  EXPECT_EQ(session_->followed()->budget_bytes, 4 * item_bytes);
+  EXPECT_EQ(steps_until_planned_for(20 * item_bytes), 2);
   EXPECT_LE(session_->followed()->step_us, tight_us);
   EXPECT_EQ(session_->followed()->step_us, session_->followed()->unlimited_us) << "everything fits";
 }
 
 TEST_F(AutoSession, BudgetsThatChangeWhilePlansAreMadeEndWithTheLast) {
-  start(6 * mebibyte);
-  ASSERT_TRUE(steps_until_planned_for(6 * mebibyte));
+  start(6);
+  ASSERT_TRUE(steps_until_planned_for(6 * item_bytes));
   for (std::size_t const budget : {5, 8, 7}) {
-    session_->set_budget(byte_amount::exactly(budget * mebibyte));
+    session_->set_budget(byte_amount::exactly(budget * item_bytes));
     step();
   }
-  EXPECT_TRUE(steps_until_planned_for(7 * mebibyte));
+  EXPECT_TRUE(steps_until_planned_for(7 * item_bytes));
 }
 
 TEST_F(AutoSession, AnotherBatchIsMeasuredAndPlannedForAnew) {
   for (bool const adapt : {true, false}) {
-    start(6 * mebibyte, adapt);
-    ASSERT_TRUE(steps_until_planned_for(6 * mebibyte));
+    start(6, adapt);
+    ASSERT_TRUE(steps_until_planned_for(6 * item_bytes));
     for (int i = 0; i < 2; ++i) step();
     // Half the batch: one step shows it, two are measured.
-    EXPECT_EQ(steps_until_planned_for(6 * mebibyte, mebibyte / 2), 4) << adapt;
-    for (int i = 0; i < 2; ++i) step(mebibyte / 2);
-    EXPECT_EQ(steps_until_planned_for(6 * mebibyte, mebibyte), 4) << "and back";
-    EXPECT_LE(session_->stats().device.peak_bytes, 6 * mebibyte);
+    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes / 2), 4) << adapt;
+    for (int i = 0; i < 2; ++i) step(true, item_bytes / 2);
+    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes), 4) << "and back";
+    EXPECT_LE(session_->stats().device.peak_bytes, 6 * item_bytes);
     TearDown();
   }
 }
 
 TEST_F(AutoSession, BatchesThatKeepChangingStillTrain) {
-  start(6 * mebibyte);
-  for (int i = 0; i < 13; ++i) step(i % 5 < 3 ? mebibyte : mebibyte / 2);
+  start(6);
+  for (int i = 0; i < 13; ++i) step(true, i % 5 < 3 ? item_bytes : item_bytes / 2);
   EXPECT_EQ(session_->stats().restores, 13U * segments);
-  EXPECT_LE(session_->stats().device.peak_bytes, 6 * mebibyte);
+  EXPECT_LE(session_->stats().device.peak_bytes, 6 * item_bytes);
 }
 
 }  // namespace

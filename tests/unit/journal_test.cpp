@@ -18,6 +18,7 @@
 
 #include "ferry/ferry.hpp"
 #include "support/session_fixture.hpp"
+#include "support/sim_chain.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ferry::testing {
@@ -26,9 +27,6 @@ namespace {
 using nlohmann::json;
 using std::chrono::nanoseconds;
 using namespace std::chrono_literals;
-
-constexpr std::size_t item_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t segments = 10;
 
 std::int64_t ns(double us) { return std::llround(us * 1000); }
 
@@ -97,68 +95,12 @@ std::vector<json> read_lines(std::filesystem::path const& file) {
   return lines;
 }
 
-/// A chain of segments on a virtual clock: each writes one item in forward and reads it in backward.
-class Journal : public ::testing::Test {
+class Journal : public SimChain {
  protected:
-  static constexpr auto forward = 100us;
-  static constexpr auto backward = 200us;
-  static constexpr auto rebuild = 30us;
-
   void start(nanoseconds copy, std::size_t budget_items, config settings = {}) {
-    sim_device_options options;
-    double const gbps = static_cast<double>(item_bytes) / static_cast<double>(copy.count());
-    options.device_bytes = options.pinned_bytes = std::size_t{80} << 30;
-    options.device_to_host = options.host_to_device = {.gbps = gbps, .latency_us = 10};
-    options.kernel_cost = [](label const& name, auto) -> nanoseconds {
-      return name == "forward" ? forward : name == "backward" ? backward : rebuild;
-    };
-    options.observe = [this](sim_operation const& over) { observed_.push_back(over); };
-    device_ = make_sim_device(std::move(options));
-    compute_.emplace(*device_, stream_kind::compute, "compute");
-    settings.policy.kind = policy_kind::offload;
-    settings.budget = byte_amount::exactly(budget_items * item_bytes);
-    settings.host_budget = byte_amount::exactly(64 * item_bytes);
-    settings.chunk_bytes = std::min(settings.chunk_bytes, item_bytes / 4);
-    settings.log = log_level::off;
     settings.trace_file = folder_ / "trace.json";
     settings.stats_file = folder_ / "stats.jsonl";
-    session_.emplace(*device_, settings);
-  }
-  void TearDown() override {
-    session_.reset();
-    compute_.reset();
-  }
-
-  static item_key key(std::uint32_t segment) { return {0, segment, "h"}; }
-
-  recipe rebuilding(std::uint32_t segment) {
-    if (segment == 0) return {};
-    return {.enqueue = [this](recipe_context const& to) { device_->launch(to.stream, "rebuild", {}, [] {}); },
-            .inputs = {key(segment - 1)}};
-  }
-
-  void go_forward(bool recipes = true) {
-    for (std::uint32_t s = 0; s < segments; ++s) {
-      auto memory = session_->allocate(item_bytes, *compute_);
-      device_->launch(*compute_, "forward", {}, [] {});
-      session_->save(key(s), std::move(memory), *compute_, recipes ? rebuilding(s) : recipe{});
-    }
-  }
-  /// Returns how long it took.
-  nanoseconds step(bool recipes = true) {
-    auto const began = device_->now();
-    session_->begin_step();
-    go_forward(recipes);
-    for (std::uint32_t s = segments; s-- > 0;) {
-      auto back = session_->restore(key(s), *compute_);
-      device_->launch(*compute_, "backward", {}, [] {});
-      back.end();
-      session_->release(key(s));
-    }
-    compute_->synchronize();
-    auto const took = device_->now() - began;
-    session_->end_step();
-    return took;
+    SimChain::start(copy, budget_items, with_policy(policy_kind::offload, settings));
   }
   /// Every third item is dropped, the others are ferried.
   void mix_placements() {
@@ -186,10 +128,6 @@ class Journal : public ::testing::Test {
   }
 
   temporary_folder folder_;
-  std::vector<sim_operation> observed_;
-  std::unique_ptr<sim_device> device_;
-  std::optional<stream> compute_;
-  std::optional<session> session_;
 };
 
 TEST_F(Journal, ATraceHasTheTimesOfTheDeviceToTheNanosecond) {
@@ -454,7 +392,10 @@ TEST_F(Journal, ADiskThatIsFullEndsTheFileAndNotTheRun) {
   EXPECT_EQ(session_->stats().steps, 2U);
 }
 
-class HostJournal : public SessionTest {};
+class HostJournal : public SessionTest {
+ protected:
+  static constexpr std::uint32_t segments = 10;
+};
 
 TEST_F(HostJournal, ATraceOfRealTimesHoldsTogether) {
   temporary_folder const folder;

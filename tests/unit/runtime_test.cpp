@@ -195,6 +195,16 @@ class LateItem : public Runtime {
     backward();
     end();
   }
+  /// The beginning of such a step, up to where the item is needed; the link stands still from `after` on, until what is
+  /// returned.
+  nanoseconds begin_and_get_stuck(nanoseconds recipe, nanoseconds after) {
+    begin([](item_info const& item) { return item.key.segment == 2 ? placement::keep : placement::offload; });
+    forward(recipe);
+    auto const until = device_->now() + 20ms;
+    stall(sim_engine::host_to_device, device_->now() + after, until);
+    use(key(2), "use 2", busy);
+    return until;
+  }
   [[nodiscard]] nanoseconds waited_until() const { return began("use 1") - t0_; }
 
   nanoseconds t0_{0};
@@ -309,11 +319,7 @@ TEST_F(LateItem, IsWrittenElsewhereWhileAStuckChunkMayStillWriteItsBytes) {
   constexpr auto recipe = 300us;
   start(8);
   learn(recipe);
-  begin([](item_info const& item) { return item.key.segment == 2 ? placement::keep : placement::offload; });
-  forward(recipe);
-  stall(sim_engine::host_to_device, device_->now() + 50us, device_->now() + 20ms);
-  auto const stalled_until = device_->now() + 20ms;
-  use(key(2), "use 2", busy);
+  auto const stalled_until = begin_and_get_stuck(recipe, 50us);
   auto held = session_->restore(key(1), *compute_);
   read(held, "use 1", 10us);
   compute_->synchronize();
@@ -337,12 +343,8 @@ TEST_F(LateItem, WhoNeedsTheBytesThatItLeftBehindWaitsForThem) {
   constexpr std::size_t budget_items = 8;
   start(budget_items);
   learn(recipe);
-  begin([](item_info const& item) { return item.key.segment == 2 ? placement::keep : placement::offload; });
-  forward(recipe);
-  auto const stalled_until = device_->now() + 20ms;
   // All chunks are with the link by then, so nothing is left to call off.
-  stall(sim_engine::host_to_device, device_->now() + item_time - 150us, stalled_until);
-  use(key(2), "use 2", busy);
+  auto const stalled_until = begin_and_get_stuck(recipe, item_time - 150us);
   auto held = session_->restore(key(1), *compute_);
   ASSERT_EQ(count(reason::recomputed_sooner_than_transfer), 1U);
   std::vector<block> others;
@@ -360,11 +362,7 @@ TEST_F(LateItem, WithoutOtherBytesIsRebuiltBehindTheStuckChunk) {
   constexpr auto recipe = 300us;
   start(4);
   learn(recipe);
-  begin([](item_info const& item) { return item.key.segment == 2 ? placement::keep : placement::offload; });
-  forward(recipe);
-  auto const stalled_until = device_->now() + 20ms;
-  stall(sim_engine::host_to_device, device_->now() + 50us, stalled_until);
-  use(key(2), "use 2", busy);
+  auto const stalled_until = begin_and_get_stuck(recipe, 50us);
   auto const others = session_->allocate(3 * item_bytes - session_->stats().device.now_bytes + item_bytes, *compute_);
   EXPECT_EQ(session_->stats().device.now_bytes, 4 * item_bytes);
   auto held = session_->restore(key(1), *compute_);

@@ -12,6 +12,7 @@
 
 #include "ferry/ferry.hpp"
 #include "support/session_fixture.hpp"
+#include "support/sim_chain.hpp"
 
 namespace ferry::testing {
 namespace {
@@ -19,80 +20,17 @@ namespace {
 using std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-constexpr std::size_t item_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t segments = 10;
-
-/// A chain of segments: each writes one item in forward and reads it in backward.
-class SimSession : public ::testing::Test {
+class SimSession : public SimChain {
  protected:
-  static constexpr auto forward = 100us;
-  static constexpr auto backward = 200us;
-  static constexpr auto rebuild = 30us;
-
-  /// A link that copies an item in `copy`, and a budget in items. Call once, first.
   void start(nanoseconds copy, std::size_t budget_items, policy_kind policy = policy_kind::offload,
              sim_device_options options = {}) {
-    double const gbps = static_cast<double>(item_bytes) / static_cast<double>(copy.count());
-    options.device_bytes = std::size_t{80} << 30;
-    options.pinned_bytes = std::size_t{80} << 30;
-    options.device_to_host = options.host_to_device = {.gbps = gbps, .latency_us = 10};
-    options.kernel_cost = [](label const& name, auto) -> nanoseconds {
-      return name == "forward" ? forward : name == "backward" ? backward : rebuild;
-    };
-    options.observe = [this](sim_operation const& over) { trace_.push_back(over); };
-    device_ = make_sim_device(std::move(options));
-    config settings;
-    settings.policy.kind = policy;
-    settings.budget = byte_amount::exactly(budget_items * item_bytes);
-    settings.host_budget = byte_amount::exactly(64 * item_bytes);
-    settings.chunk_bytes = item_bytes / 4;
-    settings.log = log_level::off;
-    session_.emplace(*device_, settings);
-    compute_.emplace(*device_, stream_kind::compute, "compute");
+    SimChain::start(copy, budget_items, with_policy(policy), std::move(options));
   }
-  void TearDown() override {
-    session_.reset();
-    compute_.reset();
-  }
-
-  static item_key key(std::uint32_t segment) { return {0, segment, "h"}; }
-
-  recipe rebuilding(std::uint32_t segment) {
-    if (segment == 0) return {};
-    return {.enqueue = [this](recipe_context const& to) { device_->launch(to.stream, "rebuild", {}, [] {}); },
-            .inputs = {key(segment - 1)}};
-  }
-
-  /// One step; returns how long it took.
-  nanoseconds step(bool recipes = false) {
-    auto const began = device_->now();
-    session_->begin_step();
-    for (std::uint32_t s = 0; s < segments; ++s) {
-      auto memory = session_->allocate(item_bytes, *compute_);
-      device_->launch(*compute_, "forward", {}, [] {});
-      session_->save(key(s), std::move(memory), *compute_, recipes ? rebuilding(s) : recipe{});
-    }
-    for (std::uint32_t s = segments; s-- > 0;) {
-      auto back = session_->restore(key(s), *compute_);
-      device_->launch(*compute_, "backward", {}, [] {});
-      back.end();
-      session_->release(key(s));
-    }
-    compute_->synchronize();
-    auto const took = device_->now() - began;
-    session_->end_step();
-    return took;
-  }
-
-  std::vector<sim_operation> trace_;
-  std::unique_ptr<sim_device> device_;
-  std::optional<stream> compute_;
-  std::optional<session> session_;
 };
 
 TEST_F(SimSession, ALinkThatKeepsUpCostsNothing) {
   start(90us, 4);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), segments * (forward + backward)) << "step " << i;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(false), segments * (forward + backward)) << "step " << i;
   auto const stats = session_->stats();
   EXPECT_GT(stats.host_to_device.transfers, 0U);
   EXPECT_EQ(stats.exposed_us, 0);
@@ -101,13 +39,13 @@ TEST_F(SimSession, ALinkThatKeepsUpCostsNothing) {
 
 TEST_F(SimSession, OffloadPrefetchAndRecomputeRepeatToTheNanosecond) {
   auto const run = [this] {
-    trace_.clear();
+    observed_.clear();
     start(170us, 5, policy_kind::offload);
     session_->set_placement(
         [](item_info const& item) { return item.key.segment % 3 == 1 ? placement::recompute : placement::offload; });
     std::vector<std::int64_t> times;
-    for (int i = 0; i < 4; ++i) times.push_back(step(true).count());
-    for (auto const& each : trace_) {
+    for (int i = 0; i < 4; ++i) times.push_back(step().count());
+    for (auto const& each : observed_) {
       times.push_back(each.start.count());
       times.push_back(each.end.count());
     }
@@ -129,7 +67,7 @@ TEST_F(SimSession, ARecomputedSegmentAddsItsRecipeExactly) {
   session_->set_placement([](item_info const& item) {
     return item.key.segment == 4 || item.key.segment == 7 ? placement::recompute : placement::keep;
   });
-  EXPECT_EQ(step(true), segments * (forward + backward) + 2 * rebuild);
+  EXPECT_EQ(step(), segments * (forward + backward) + 2 * rebuild);
   auto const stats = session_->stats();
   EXPECT_EQ(stats.recomputes, 2U);
   EXPECT_EQ(stats.recompute_us, 60);
@@ -137,11 +75,11 @@ TEST_F(SimSession, ARecomputedSegmentAddsItsRecipeExactly) {
 
 TEST_F(SimSession, WaitingIsWhatTheLinkIsTooSlowBy) {
   start(400us, 3);
-  auto const took = step();
+  auto const took = step(false);
   auto const stats = session_->stats();
   // Every microsecond in which no kernel ran was spent waiting, for an item or for bytes.
   nanoseconds busy{0};
-  for (auto const& each : trace_) busy += each.where == sim_engine::compute ? each.end - each.start : nanoseconds{0};
+  for (auto const& each : observed_) busy += each.where == sim_engine::compute ? each.end - each.start : nanoseconds{0};
   EXPECT_EQ(busy, segments * (forward + backward));
   EXPECT_GT(took, busy);
   EXPECT_NEAR(stats.exposed_us * 1e3, static_cast<double>((took - busy).count()), 1);
@@ -149,17 +87,17 @@ TEST_F(SimSession, WaitingIsWhatTheLinkIsTooSlowBy) {
 
 TEST_F(SimSession, AFailedOffloadLosesNothing) {
   start(90us, 4, policy_kind::offload, {.failures = {{.name = "h", .nth = 6}}});
-  step();
-  step();
+  step(false);
+  step(false);
   EXPECT_EQ(session_->stats().device_to_host.failed, 1U);
   EXPECT_EQ(session_->stats().restores, 2 * segments);
 }
 
 TEST_F(SimSession, AStallWithAnEndOnlyCostsTime) {
   start(90us, 4);
-  auto const usual = step();
+  auto const usual = step(false);
   device_->slow_down({.what = sim_engine::host_to_device, .from = device_->now(), .until = device_->now() + 20ms});
-  auto const stalled = step();
+  auto const stalled = step(false);
   EXPECT_GT(stalled, 20ms);
   EXPECT_LT(stalled, 20ms + usual);
 }
@@ -167,7 +105,7 @@ TEST_F(SimSession, AStallWithAnEndOnlyCostsTime) {
 TEST_F(SimSession, AWaitForALinkThatIsGoneIsFoundNotHung) {
   start(90us, 4);
   device_->slow_down({.what = sim_engine::host_to_device});
-  expect_error<deadlock_error>([&] { step(); }, "stands still in the copy 'h' from host to device");
+  expect_error<deadlock_error>([&] { step(false); }, "stands still in the copy 'h' from host to device");
 }
 
 TEST_F(SimSession, WhatIsReallyInUseNeverExceedsTheBudget) {
@@ -184,10 +122,10 @@ TEST_F(SimSession, WhatIsReallyInUseNeverExceedsTheBudget) {
   auto const waits = session_->allocate(2 * item_bytes, beside);
   device_->launch(beside, "waits", {}, [] {});
   beside.synchronize();
-  ASSERT_EQ(trace_.size(), 3U);
-  EXPECT_EQ(trace_[0].end, rebuild);
-  EXPECT_EQ(trace_[2].name, label("waits"));
-  EXPECT_EQ(trace_[2].start, forward);
+  ASSERT_EQ(observed_.size(), 3U);
+  EXPECT_EQ(observed_[0].end, rebuild);
+  EXPECT_EQ(observed_[2].name, label("waits"));
+  EXPECT_EQ(observed_[2].start, forward);
   session_->end_step();
 }
 
