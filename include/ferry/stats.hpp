@@ -46,6 +46,7 @@ enum class reason : std::uint8_t {
   dropped_in_flight_full,
   dropped_after_failed_offload,
   kept_after_failed_offload,
+  placed_anew,                 ///< in the midst of its step, by the plan for the link as it turned out to be
   dropped_instead_of_waiting,  ///< an operation would have waited for device bytes longer than its recipe takes
   dropped_for_space,  ///< rebuilt earlier, and its bytes were needed before it was
   evicted_for_space,  ///< its host copy was still good and its device bytes were needed
@@ -53,6 +54,7 @@ enum class reason : std::uint8_t {
   restored_from_host,
   offload_cancelled_by_restore,  ///< needed again before its copy had finished
   prefetch_cancelled_for_space,
+  fetch_given_up,  ///< planned, but it would have come later than its recipe will be over
   recomputed_by_plan,
   recomputed_sooner_than_transfer,
   recomputed_rows_still_missing,  ///< the same, of an item that had arrived in part

@@ -107,6 +107,7 @@ planning_task session_core::planning_for(profile step) const {
   task.how.fragmentation_margin = device_.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
   task.how.time_limit_ms = planning_ms;
   task.generation = generation_;
+  task.other_links = settings_.adapt;
   return task;
 }
 
@@ -139,7 +140,8 @@ void session_core::adapt() {
   if (learnt && settings_.adapt) tune(pace_.step_us());
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
   bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
-  if (changed || std::exchange(replan_asked_, false)) start_planning(planning_for(updated_profile()));
+  bool const asked = std::exchange(replan_asked_, false);
+  if (changed || asked) start_planning(planning_for(updated_profile()));
 }
 
 /// From the step before, if it is over by now and that is news.
@@ -174,8 +176,11 @@ void session_core::tune(double step_us) {
               format_bytes(better.chunk_bytes), format_bytes(better.in_flight_bytes));
   }
   auto const& now = tuner_.in_force();
-  if (now == before) return;
-  tuned_since_step_ = pace_.this_step();
+  if (now != before) put_in_force(now, pace_.this_step());
+}
+
+void session_core::put_in_force(tuning const& now, std::uint64_t from_step) {
+  tuned_since_step_ = from_step;
   engine_.set_chunk_bytes(now.chunk_bytes);
   auto& in_flight = store_.in_flight();
   constexpr std::size_t items_at_once = 4;

@@ -70,6 +70,7 @@ void session_core::forget_plan(std::string const& why) {
   log_.info("the step has changed, planning again: {}", why);
   stop_following();
   measured_.reset();
+  replan_asked_ = false;  // it was asked for the step as it was
   ++generation_;
   warm_steps_ = 0;
 }
@@ -122,7 +123,11 @@ void session_core::fetch_planned() {
     entry& e = *due.item;
     bool const leaves = e.state() == item_state::offloading || e.awaiting_offload.is_linked();
     if (leaves && !e.restored) return false;
-    if (e.state() != item_state::hosted || e.moving != nullptr || e.device || will_be_late(e)) return true;
+    if (e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
+    if (auto const seen = will_be_late(e)) {
+      count(reason::fetch_given_up, e, *seen);
+      return true;
+    }
     auto region = room ? tier.allocate(e.bytes, e.key.name) : std::nullopt;
     room = region.has_value();
     if (room) prefetch(e, std::move(*region), std::move(due.position));
@@ -178,15 +183,19 @@ std::optional<double> session_core::until_needed_us(entry const& e) const {
 }
 
 /// Behind what is on its way already, the item would come later than its recipe, run when it is needed, would be over.
-bool session_core::will_be_late(entry const& e) {
-  if (!e.has_recipe || e.recipe_us < 0) return false;
+/// Then, by how much, and what the recipe takes.
+std::optional<outlook> session_core::will_be_late(entry const& e) {
+  if (!e.has_recipe || e.recipe_us < 0) return std::nullopt;
   auto const until_us = until_needed_us(e);
-  if (!until_us) return false;
+  if (!until_us) return std::nullopt;
   double const arrival_us = link_us(copy_direction::host_to_device, coming_bytes() + e.bytes);
-  if (arrival_us == unknown_us) return false;
+  if (arrival_us == unknown_us) return std::nullopt;
   double const in_time_us = *until_us + pace_.busy_us();
-  double const late_us = arrival_us - in_time_us - settings_.stall_tolerance_us;
-  return late_us > 0 && rebuild_us(e, late_us, in_time_us) < late_us;
+  double const late_us = arrival_us - in_time_us;
+  double const limit_us = late_us - settings_.stall_tolerance_us;
+  if (limit_us <= 0) return std::nullopt;
+  double const recipe_us = rebuild_us(e, limit_us, in_time_us);
+  return recipe_us < limit_us ? std::optional(outlook{late_us, recipe_us}) : std::nullopt;
 }
 
 /// Items saved already are placed anew, as the plan at hand would have had them, as far as that still can be done.
@@ -200,11 +209,15 @@ void session_core::place_anew() {
         if (e.state() == item_state::dropped || e.state() == item_state::hosted) break;
         e.awaiting_offload.unlink();
         if (unsent) e.moving->cancel.store(true, std::memory_order_release);
-        if (unsent || e.state() == item_state::resident) e.where = placement::keep;
+        if (unsent || e.state() == item_state::resident) {
+          e.where = placement::keep;
+          count(reason::placed_anew, e);
+        }
         break;
       case placement::offload:
         if (e.state() != item_state::resident || e.bytes < settings_.min_bytes) break;
         e.where = placement::offload;
+        count(reason::placed_anew, e);
         if (e.host_copy_good) {
           let_be(e);
         } else if (!e.awaiting_offload.is_linked()) {
@@ -212,10 +225,11 @@ void session_core::place_anew() {
         }
         break;
       case placement::recompute:
-        if (!e.has_recipe) break;
+        if (!e.has_recipe || !(unsent || e.state() == item_state::resident)) break;
+        count(reason::placed_anew, e);
         if (unsent) {
           drop_unsent(e);
-        } else if (e.state() == item_state::resident) {
+        } else {
           e.awaiting_offload.unlink();
           e.where = placement::recompute;
           let_be(e);

@@ -8,15 +8,21 @@
 
 namespace ferry::path {
 
-/// How much longer the chunk that is being copied has taken than any should. Nobody knows when the link will go on.
-double session_core::standstill_us(copy_direction direction) const {
+/// The chunk that is being copied; nothing if there is none or nobody knows how long one takes.
+std::optional<session_core::chunk_times> session_core::chunk_under_way(copy_direction direction) const {
   auto const& link = engine_.counters(direction);
   auto const since = std::chrono::nanoseconds(link.copying_since_ns.load(std::memory_order_relaxed));
   double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
-  if (since == std::chrono::nanoseconds(0) || bytes_per_us <= 0) return 0;
-  double const chunk_us = static_cast<double>(link.copying_bytes.load(std::memory_order_relaxed)) / bytes_per_us;
-  double const usual_us = link.latency_us.load(std::memory_order_relaxed) + chunk_us;
-  return std::max(0.0, microseconds_of(device_.now() - since) - 2 * usual_us - engine_.wake_up_us());
+  if (since == std::chrono::nanoseconds(0) || bytes_per_us <= 0) return std::nullopt;
+  double const bytes_us = static_cast<double>(link.copying_bytes.load(std::memory_order_relaxed)) / bytes_per_us;
+  return chunk_times{microseconds_of(device_.now() - since), bytes_us,
+                     link.latency_us.load(std::memory_order_relaxed) + bytes_us};
+}
+
+/// How much longer the chunk that is being copied has taken than any should. Nobody knows when the link will go on.
+double session_core::standstill_us(copy_direction direction) const {
+  auto const chunk = chunk_under_way(direction);
+  return chunk ? std::max(0.0, chunk->so_far_us - 2 * chunk->usual_us - engine_.wake_up_us()) : 0;
 }
 
 /// Until `bytes` more have gone over the link, those in flight included. The chunk that is being copied has been for a
@@ -26,13 +32,10 @@ double session_core::link_us(copy_direction direction, std::size_t bytes) const 
   auto const& link = engine_.counters(direction);
   double const bytes_per_us = link.bytes_per_us.load(std::memory_order_relaxed);
   if (bytes_per_us <= 0) return unknown_us;
-  double const latency_us = link.latency_us.load(std::memory_order_relaxed);
   double const all_us = static_cast<double>(bytes) / bytes_per_us;
-  auto const since = std::chrono::nanoseconds(link.copying_since_ns.load(std::memory_order_relaxed));
-  if (since == std::chrono::nanoseconds(0)) return latency_us + all_us;
-  double const copying_for_us = microseconds_of(device_.now() - since);
-  double const chunk_us = static_cast<double>(link.copying_bytes.load(std::memory_order_relaxed)) / bytes_per_us;
-  return std::max(0.0, all_us - std::min(copying_for_us, chunk_us)) + standstill_us(direction);
+  auto const chunk = chunk_under_way(direction);
+  if (!chunk) return link.latency_us.load(std::memory_order_relaxed) + all_us;
+  return std::max(0.0, all_us - std::min(chunk->so_far_us, chunk->bytes_us)) + standstill_us(direction);
 }
 
 /// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
@@ -50,6 +53,14 @@ double session_core::arrival_us(entry const& e) const {
   std::size_t const in_flight = link.in_flight_bytes.load(std::memory_order_relaxed);
   std::size_t const ahead = in_flight > own_in_flight ? in_flight - own_in_flight : 0;
   return link_us(copy_direction::host_to_device, remaining + ahead);
+}
+
+/// The last chunk will be there before a host that naps would notice, and is not overdue: a stall may have begun. On a
+/// virtual clock a nap ends in time, and nothing need be guessed.
+bool session_core::about_to_arrive(entry const& e) const {
+  if (device_.time() != nullptr || arrival_us(e) > engine_.wake_up_us()) return false;
+  auto const chunk = chunk_under_way(copy_direction::host_to_device);
+  return !chunk || chunk->so_far_us <= chunk->usual_us;
 }
 
 /// How long compute would stand still for the chunks of the item that are in flight. Requires: it is being fetched.

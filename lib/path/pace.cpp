@@ -67,11 +67,14 @@ bool pace::over() const {
 
 bool pace::learn() {
   if (!can_learn()) return false;
-  learnt_ = true;
+  bool failed = device_.query(before_.end.ref()) == event_status::failed;
   for (auto const& s : before_.stretches) {
-    if (device_.query(s.from.ref()) != event_status::complete) return false;  // a failure: nothing to learn from
+    auto const mark = device_.query(s.from.ref());
+    if (mark == event_status::pending) return false;  // streams may differ
+    failed |= mark == event_status::failed;
   }
-  if (device_.query(before_.end.ref()) != event_status::complete) return false;
+  learnt_ = true;
+  if (failed) return false;
   double all_us = 0;
   double micro_batches = 0;
   for (std::size_t i = 0; i < before_.stretches.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <tbb/task_arena.h>
 
 #include <exception>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,8 @@ struct replanner::work {
   void run() noexcept {
     try {
       auto const& task = made.task;
-      auto plans = make_plans(task.step, task.on, task.how, plan_set::link_factors);
+      std::span const links(plan_set::link_factors);
+      auto plans = make_plans(task.step, task.on, task.how, task.other_links ? links : links.first(1));
       bool const better = plans.front() && (!task.home || plans.front()->step_us < task.home->step_us);
       if (!better) plans.front() = task.home;
       std::vector<plan_set::choice> choices;

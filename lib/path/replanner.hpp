@@ -20,6 +20,7 @@ struct planning_task {
   plan_options how;
   std::optional<plan> home;      ///< for the link as it is, if that is made already
   std::uint32_t generation = 0;  ///< of steps that look alike
+  bool other_links = true;       ///< also plans for links that are faster or slower
 };
 
 class replanner {

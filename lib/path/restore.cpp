@@ -153,7 +153,7 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
       return wait_result::recipe_is_sooner;
     }
     bool const issued = e.moving->phase.load(std::memory_order_acquire) == transfer_phase::issued;
-    if (issued && !see_it_arrive && (!may_recompute || arrival_us(e) <= engine_.wake_up_us())) break;
+    if (issued && !see_it_arrive && (!may_recompute || about_to_arrive(e))) break;
     if (may_recompute) {
       waiting.wait_or_look(std::max(settings_.stall_tolerance_us, 0.05 * e.recipe_us));
     } else {
@@ -191,8 +191,10 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
     bool const stuck = standstill_us(copy_direction::host_to_device) > 0 ||
                        coming_us(e) > part_of_recipe_us(e, there) + settings_.stall_tolerance_us;
     if ((there == 0 || stuck) && leave_behind(e, stuck)) return 0;
-    device_.wait(stream, t.done);
-    return there;
+    if (e.moving == &t) {  // it has not ended while others made way
+      device_.wait(stream, t.done);
+      return there;
+    }
   }
   wait_for_transfer(e);  // it has ended: take that in
   if (e.state() != item_state::hosted) return std::nullopt;

@@ -122,7 +122,8 @@ bool session_core::give_way(bool firmly) {
 /// The item gives up bytes that the link still writes, if there are others; `firmly`: if what is needed later must make
 /// way. The transfer gives them back when it ends.
 bool session_core::leave_behind(entry& e, bool firmly) {
-  if (!e.users.empty() || !e.uses.empty()) return false;
+  // Whoever holds another lease has been told the address.
+  if (e.leases > 1 || !e.users.empty() || !e.uses.empty()) return false;
   auto& tier = store_.device_tier();
   auto region = tier.allocate(e.bytes, e.key.name);
   raised_flag const while_making_room(making_room_);
@@ -205,8 +206,12 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
     drop_for(*one, wait_us);
     return drop_result::dropped;
   }
-  if (freed < needed || cost_us >= limit_us) return drop_result::not_yet;
-  for (std::size_t i = 0; i < count_of_many; ++i) drop_for(droppable_[i], wait_us);
+  if (freed < needed) return drop_result::never;
+  if (cost_us >= limit_us) return drop_result::not_yet;
+  // What has gone may be what others would be rebuilt from.
+  for (std::size_t i = 0; i < count_of_many; ++i) {
+    if (i == 0 || could_be_dropped(*droppable_[i].item)) drop_for(droppable_[i], wait_us);
+  }
   return drop_result::dropped;
 }
 
@@ -215,8 +220,11 @@ void session_core::list_droppable() {
   droppable_.clear();
   for (auto& e : store_.live()) {
     if (!could_be_dropped(e)) continue;
-    double const cost_us = rebuild_later_us(e, unknown_us);
-    if (cost_us != unknown_us) droppable_.push_back({&e, cost_us});
+    double const once_us = rebuild_later_us(e, unknown_us);
+    if (once_us == unknown_us) continue;
+    double cost_us = once_us;
+    for_each_rebuilt_from(e, [&](entry const&) { cost_us += once_us; });
+    droppable_.push_back({&e, cost_us});
   }
   std::ranges::sort(droppable_, {},
                     [](drop_offer const& one) { return one.cost_us / static_cast<double>(one.item->device.bytes()); });
@@ -232,12 +240,28 @@ void session_core::drop_for(drop_offer const& one, double wait_us) {
 }
 
 /// In forward, at no other cost than its recipe.
-bool session_core::could_be_dropped(entry const& e) {
+bool session_core::could_be_dropped(entry& e) {
   if (e.leases > 0 || e.restored || !e.has_recipe) return false;
   bool const unused = e.state() == item_state::resident
                           ? e.may_drop && e.moving == nullptr
                           : e.state() == item_state::offloading && e.moving->issued_bytes == 0 && !e.moving->cancel;
-  return unused && rebuilding_fits(e);
+  if (!unused || !rebuilding_fits(e)) return false;
+  // Those that were dropped before, counting on this one.
+  auto const where = std::exchange(e.where, placement::recompute);
+  bool fit = true;
+  for_each_rebuilt_from(e, [&](entry const& other) { fit = fit && rebuilding_fits(other); });
+  e.where = where;
+  return fit;
+}
+
+/// Dropped items of other segments whose recipes read this one.
+template <typename Visit>
+void session_core::for_each_rebuilt_from(entry const& e, Visit visit) {
+  for (auto const& other : store_.live()) {
+    bool const dropped = other.state() == item_state::dropped || other.where == placement::recompute;
+    if (!dropped || !other.has_recipe || other.key.segment == e.key.segment) continue;
+    if (std::ranges::find(other.how->inputs.keys(), e.key) != other.how->inputs.keys().end()) visit(other);
+  }
 }
 
 /// There will be room for the recipe in the midst of backward of the item's segment: it reads no other segment, or what

@@ -147,14 +147,15 @@ class session_core {
   [[nodiscard]] device_region make_room(std::size_t bytes, label const& name, stream_ref stream);
   [[nodiscard]] device_region make_room_adopting(device_view memory, stream_ref stream);
   template <typename Allocate>
-  [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, stream_ref stream,
-                                            Allocate allocate);
+  [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, stream_ref stream, Allocate allocate);
   [[nodiscard]] bool leave_behind(entry& e, bool firmly);
   void hurry(std::size_t bytes);
   bool give_way(bool firmly);
   enum class drop_result : std::uint8_t { dropped, not_yet, never };
   drop_result drop_instead_of_waiting(std::size_t bytes);
-  [[nodiscard]] bool could_be_dropped(entry const& e);
+  [[nodiscard]] bool could_be_dropped(entry& e);
+  template <typename Visit>
+  void for_each_rebuilt_from(entry const& e, Visit visit);
   [[nodiscard]] bool rebuilding_fits(entry const& e);
   [[nodiscard]] std::size_t bytes_from_outside(entry const& e, std::uint32_t segment, std::size_t limit) const;
   void drop_unsent(entry& e);
@@ -205,9 +206,16 @@ class session_core {
 
   // forecast.cpp
   static constexpr double unknown_us = std::numeric_limits<double>::infinity();
+  struct chunk_times {
+    double so_far_us = 0;
+    double bytes_us = 0;  ///< at the link's speed
+    double usual_us = 0;  ///< with its latency
+  };
+  [[nodiscard]] std::optional<chunk_times> chunk_under_way(copy_direction direction) const;
   [[nodiscard]] double standstill_us(copy_direction direction) const;
   [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
   [[nodiscard]] double arrival_us(entry const& e) const;
+  [[nodiscard]] bool about_to_arrive(entry const& e) const;
   [[nodiscard]] double coming_us(entry const& e);
   [[nodiscard]] static double part_of_recipe_us(entry const& e, std::size_t rows);
   /// What recipes keep compute for, and how much longer than nobody waits the link takes for their inputs.
@@ -233,7 +241,7 @@ class session_core {
   [[nodiscard]] std::size_t due_bytes() const noexcept;
   [[nodiscard]] std::size_t coming_bytes() const noexcept;
   [[nodiscard]] std::optional<double> until_needed_us(entry const& e) const;
-  [[nodiscard]] bool will_be_late(entry const& e);
+  [[nodiscard]] std::optional<outlook> will_be_late(entry const& e);
   void place_anew();
   void forget_plan(std::string const& why);
   void stop_following();
@@ -246,6 +254,7 @@ class session_core {
   void choose_plan();
   bool learn();
   void tune(double step_us);
+  void put_in_force(tuning const& now, std::uint64_t from_step);
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
   void take_over(replanner::result made);
@@ -307,7 +316,7 @@ class session_core {
   link_speeds planned_for_;          // the link of the plans in force
   link_speeds considered_;           // the link, and the computation, that plans were last made for
   double considered_us_ = 0;
-  double pace_against_plan_ = 1;     // how long the computation takes now, of what was planned for
+  double pace_against_plan_ = 1;  // how long the computation takes now, of what was planned for
   bool learnt_late_ = false;
   bool seemed_changed_ = false;
   std::uint32_t steps_since_planning_ = 0;
@@ -338,7 +347,7 @@ class session_core {
   std::size_t transfers_under_way_ = 0;
   std::vector<drop_offer> droppable_;
   std::vector<entry const*> counted_;  // in the cost of a recipe; see `rebuild_us`
-  std::vector<transfer*> leaving_;  // that give bytes back, in the order they will; see `list_leaving`
+  std::vector<transfer*> leaving_;     // that give bytes back, in the order they will; see `list_leaving`
   std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;
   bool making_room_ = false;  // prefetches must not take it

@@ -74,6 +74,8 @@ std::string explain(decision_record const& decision) {
       return fmt::format("dropped: FERRY_HOST_BUDGET had no room for {}, its recipe will rebuild it", bytes);
     case reason::dropped_in_flight_full:
       return fmt::format("dropped: {} is more than FERRY_MAX_IN_FLIGHT, its recipe will rebuild it", bytes);
+    case reason::placed_anew:
+      return "placed anew: the step went on by the plan for the link as it turned out to be";
     case reason::dropped_instead_of_waiting:
       return fmt::format("dropped: an operation would have waited {} for device memory, the recipe takes {}",
                          duration_words(decision.seen.transfer_us), duration_words(decision.seen.recipe_us));
@@ -89,6 +91,9 @@ std::string explain(decision_record const& decision) {
       return "it was there: needed again before its copy had ended";
     case reason::prefetch_cancelled_for_space:
       return fmt::format("its way back was given up: the {} of device memory were needed", bytes);
+    case reason::fetch_given_up:
+      return fmt::format("its way back was not begun: it would have come {} too late, the recipe takes {}",
+                         duration_words(decision.seen.transfer_us), duration_words(decision.seen.recipe_us));
     case reason::recomputed_by_plan:
       return "recomputed: it had been dropped" + recipe_words(decision, ", ");
     case reason::recomputed_sooner_than_transfer:

@@ -1,5 +1,5 @@
 // Whatever happens to the links, the kernels, the budget and the batch, training gives the bits of a run that keeps
-// everything: many random schedules of such faults, most of them on the sim device, where time is virtual, and some on
+// everything: many random schedules of such faults, half of them on the sim device, where time is virtual, and half on
 // the host device with the stream-order checker on.
 //
 // FAULT_SCHEDULES=n runs n schedules of each test, and FAULT_SEED=s one schedule only.
@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "support/chain_run.hpp"
 #include "support/fault_coverage.hpp"
@@ -17,7 +18,8 @@ namespace {
 using namespace ferry;
 using namespace ferry::testing;
 
-/// Where something else than the session decides what stays, it may be too much; then there is more the next time.
+/// Where something else than the session decides what stays, it may be too much; and on the host device, whose
+/// addresses are real, what is leased may stand in the midst of the free bytes. Then there is more the next time.
 void run_schedule(fault_schedule const& s, fault_coverage& total) {
   chain_run chain(s);
   auto const expected = chain.expected();
@@ -27,7 +29,8 @@ void run_schedule(fault_schedule const& s, fault_coverage& total) {
       return;
     } catch (out_of_device_memory const& e) {
       ++total.refused;
-      if (!s.may_run_out() || more > 10) {
+      bool const in_pieces = !s.simulated && std::string_view(e.what()).find("largest gap") != std::string_view::npos;
+      if (!(s.may_run_out() || in_pieces) || more > 10) {
         ADD_FAILURE() << e.what();
         return;
       }
@@ -88,7 +91,7 @@ TEST_P(FaultScheduleChecked, OnTheHostDeviceChangesNoBit) {
   total.print();
 }
 
-INSTANTIATE_TEST_SUITE_P(, FaultScheduleChecked, ::testing::Range<std::uint64_t>(11, 14),
+INSTANTIATE_TEST_SUITE_P(, FaultScheduleChecked, ::testing::Range<std::uint64_t>(11, 24),
                          [](auto const& of) { return std::to_string(of.param); });
 
 }  // namespace

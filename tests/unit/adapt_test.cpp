@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "ferry/ferry.hpp"
@@ -275,6 +276,45 @@ TEST_F(AutoSession, BatchesThatKeepChangingStillTrain) {
   for (int i = 0; i < 13; ++i) step(true, i % 5 < 3 ? item_bytes : item_bytes / 2);
   EXPECT_EQ(session_->stats().restores, 13U * segments);
   EXPECT_LE(session_->stats().device.peak_bytes, 6 * item_bytes);
+}
+
+/// In real time, where plans are made while steps go on.
+class HostAutoSession : public SessionTest {
+ protected:
+  void step(std::size_t bytes) {
+    constexpr std::uint32_t segments = 8;
+    session_->begin_step();
+    for (std::uint32_t s = 0; s < segments; ++s) {
+      auto memory = session_->allocate(bytes, *stream_);
+      fill(memory.data(), std::byte(s), bytes);
+      session_->save({0, s, "h"}, std::move(memory), *stream_, adding(std::byte(s), {}));
+    }
+    for (std::uint32_t s = segments; s-- > 0;) {
+      expect(session_->restore({0, s, "h"}, *stream_).data(), std::byte(s), bytes);
+      session_->release({0, s, "h"});
+    }
+    stream_->synchronize();
+    session_->end_step();
+  }
+  [[nodiscard]] bool step_until_planned(std::size_t bytes) {
+    for (int i = 0; i < 1000; ++i) {
+      step(bytes);
+      auto const* const followed = session_->followed();
+      if (followed != nullptr && followed->items[0].bytes == bytes) return true;
+      std::this_thread::sleep_for(5ms);  // others may be busy planning
+    }
+    return false;
+  }
+};
+
+TEST_F(HostAutoSession, ABudgetAndABatchThatChangeWhilePlansAreMadeArePlannedFor) {
+  start(policy_kind::automatic, 6);
+  ASSERT_TRUE(step_until_planned(item_bytes));
+  // By now the plans for other links are being made.
+  session_->set_budget(byte_amount::exactly(8 * item_bytes));
+  step(item_bytes / 2);
+  EXPECT_TRUE(step_until_planned(item_bytes / 2));
+  EXPECT_TRUE(step_until_planned(item_bytes)) << "and back";
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ class DecisionTrace : public ::testing::TestWithParam<run_of_faults> {
 
   /// Compute stands still until an item is there, or until a recipe has become the better choice.
   void expect_a_decision_for_every_wait() {
-    std::map<std::string, std::vector<double>> told;  // by item: what it is said to have waited
+    std::map<std::string, std::vector<double>> told;                      // by item: what it is said to have waited
     std::map<std::string, std::vector<std::pair<double, double>>> taken;  // when a recipe was, and for how long
     for (auto const& e : events_) {
       if (e.value("cat", "") != "decision") continue;
@@ -204,7 +204,7 @@ TEST_P(DecisionTrace, KeepsTheRule) {
     weighed[reason] += is_weighed ? 1 : 0;
     double const rounding = 1e-9 * transfer;
     if (reason == "recomputed_sooner_than_transfer" || reason == "recomputed_rows_still_missing" ||
-        reason == "dropped_instead_of_waiting") {
+        reason == "dropped_instead_of_waiting" || reason == "fetch_given_up") {
       EXPECT_TRUE(is_weighed) << one;
       EXPECT_LT(recipe, transfer - tolerance_us) << one;
     } else if (reason == "recomputed_ahead") {

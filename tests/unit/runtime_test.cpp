@@ -358,6 +358,43 @@ TEST_F(LateItem, WhoNeedsTheBytesThatItLeftBehindWaitsForThem) {
   end();
 }
 
+TEST_F(LateItem, StaysWhereItIsForALeaseThatIsStillHeld) {
+  constexpr auto recipe = 300us;
+  start(8);
+  learn(recipe);
+  begin([](item_info const& item) { return item.key.segment < 2 ? placement::offload : placement::keep; });
+  save(key(0));
+  save(key(1), 0us, rebuilding(recipe, {key(5)}));
+  save(key(2));
+  settle();
+  auto const until = device_->now() + 20ms;
+  stall(sim_engine::host_to_device, device_->now() + item_time - 150us, until);
+  use(key(2), "use 2", busy);
+  // The recipe's input is not there, so this lease is for what the link will bring.
+  auto const first = session_->restore(key(1), *compute_);
+  read(first, "first", 10us);
+  save(key(5));
+  // Now the recipe would be sooner, but the address has been told.
+  auto const second = session_->restore(key(1), *compute_);
+  EXPECT_EQ(first.data(), second.data());
+  EXPECT_EQ(count(reason::recomputed_sooner_than_transfer), 0U);
+  settle();
+  EXPECT_EQ(seen_["first"], all('m'));
+  EXPECT_GE(device_->now(), until);
+}
+
+TEST_F(LateItem, AStallOfTheLastChunkIsNotWaitedOut) {
+  constexpr auto recipe = 1300us;
+  start(8);
+  learn(recipe);
+  ferried_step(recipe, 1, [&] {
+    auto const from = device_->now() + item_time - chunk_time / 2;
+    stall(sim_engine::host_to_device, from, from + 100ms);
+  });
+  EXPECT_EQ(count(reason::recomputed_sooner_than_transfer), 1U);
+  EXPECT_LE(waited_until(), item_time + 2 * (recipe + tolerance) + 2 * chunk_time);
+}
+
 TEST_F(LateItem, WithoutOtherBytesIsRebuiltBehindTheStuckChunk) {
   constexpr auto recipe = 300us;
   start(4);
@@ -870,6 +907,22 @@ TEST_F(DeadLink, WhatHasNoneIsADeadlockThatSaysSo) {
         compute_->synchronize();
       },
       "stands still in the copy 'h' from host to device");
+}
+
+TEST_F(DeadLink, InForwardRecipesThatDoNotMakeRoomEnoughAreADeadlockToo) {
+  start(4);
+  begin([](item_info const& item) { return item.has_recipe ? placement::recompute : placement::offload; });
+  save(key(0));
+  save(key(1), 0us, rebuilding(300us));
+  settle();
+  for (std::uint32_t s = 2; s-- > 0;) use(key(s), "use " + std::to_string(s));
+  end();
+  begin([](item_info const& item) { return item.has_recipe ? placement::keep : placement::offload; });
+  stall(sim_engine::device_to_host, device_->now());
+  for (std::uint32_t s = 0; s < 3; ++s) save(key(s), 0us, s == 1 ? rebuilding(300us) : recipe{});
+  // The recipe's item would free half of it.
+  expect_error<deadlock_error>([&] { static_cast<void>(session_->allocate(3 * item_bytes, *compute_)); },
+                               "stands still in the copy 'h' from device to host");
 }
 
 TEST_F(DeadLink, InForwardWhatHasARecipeIsDropped) {
