@@ -40,6 +40,8 @@ TEST(Explain, SaysWhatWasForeseenAndWhatItCost) {
   EXPECT_EQ(explain(record(reason::restored_from_host)), "brought back: 18.0 MiB in time");
   EXPECT_EQ(explain(record(reason::recomputed_by_plan, {}, 1200)),
             "recomputed: it had been dropped, recipe took 1.20 ms");
+  EXPECT_EQ(explain(record(reason::fetch_given_up, {2500, 1100})),
+            "its way back was not begun: it would have come 2.50 ms too late, the recipe takes 1.10 ms");
 }
 
 TEST(Explain, HasWordsForEveryReason) {
