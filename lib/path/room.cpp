@@ -210,6 +210,7 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
   if (cost_us >= limit_us) return drop_result::not_yet;
   // What has gone may be what others would be rebuilt from.
   for (std::size_t i = 0; i < count_of_many; ++i) {
+    if (i > 0) list_reaching();
     if (i == 0 || could_be_dropped(*droppable_[i].item)) drop_for(droppable_[i], wait_us);
   }
   return drop_result::dropped;
@@ -217,6 +218,7 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
 
 /// What could be dropped, and for how much; those that give most bytes for it first.
 void session_core::list_droppable() {
+  list_reaching();
   droppable_.clear();
   for (auto& e : store_.live()) {
     if (!could_be_dropped(e)) continue;
@@ -239,7 +241,7 @@ void session_core::drop_for(drop_offer const& one, double wait_us) {
   }
 }
 
-/// In forward, at no other cost than its recipe.
+/// In forward, at no other cost than its recipe. Requires: `list_reaching`.
 bool session_core::could_be_dropped(entry& e) {
   if (e.leases > 0 || e.restored || !e.has_recipe) return false;
   bool const unused = e.state() == item_state::resident
@@ -254,13 +256,23 @@ bool session_core::could_be_dropped(entry& e) {
   return fit;
 }
 
-/// Dropped items of other segments whose recipes read this one.
+/// Dropped items whose recipes read other segments.
+void session_core::list_reaching() {
+  reaching_.clear();
+  for (auto const& e : store_.live()) {
+    bool const dropped = e.state() == item_state::dropped || e.where == placement::recompute;
+    if (!dropped || !e.has_recipe) continue;
+    auto const outside = [&](item_key const& input) { return input.segment != e.key.segment; };
+    if (std::ranges::any_of(e.how->inputs.keys(), outside)) reaching_.push_back(&e);
+  }
+}
+
+/// Dropped items of other segments whose recipes read this one. Requires: `list_reaching`.
 template <typename Visit>
 void session_core::for_each_rebuilt_from(entry const& e, Visit visit) {
-  for (auto const& other : store_.live()) {
-    bool const dropped = other.state() == item_state::dropped || other.where == placement::recompute;
-    if (!dropped || !other.has_recipe || other.key.segment == e.key.segment) continue;
-    if (std::ranges::find(other.how->inputs.keys(), e.key) != other.how->inputs.keys().end()) visit(other);
+  for (auto const* const other : reaching_) {
+    auto const inputs = other->how->inputs.keys();
+    if (other->key.segment != e.key.segment && std::ranges::find(inputs, e.key) != inputs.end()) visit(*other);
   }
 }
 

@@ -154,6 +154,7 @@ class session_core {
   enum class drop_result : std::uint8_t { dropped, not_yet, never };
   drop_result drop_instead_of_waiting(std::size_t bytes);
   [[nodiscard]] bool could_be_dropped(entry& e);
+  void list_reaching();
   template <typename Visit>
   void for_each_rebuilt_from(entry const& e, Visit visit);
   [[nodiscard]] bool rebuilding_fits(entry const& e);
@@ -346,8 +347,9 @@ class session_core {
   std::vector<transfer*> idle_transfers_;
   std::size_t transfers_under_way_ = 0;
   std::vector<drop_offer> droppable_;
-  std::vector<entry const*> counted_;  // in the cost of a recipe; see `rebuild_us`
-  std::vector<transfer*> leaving_;     // that give bytes back, in the order they will; see `list_leaving`
+  std::vector<entry const*> reaching_;  // see `list_reaching`
+  std::vector<entry const*> counted_;   // in the cost of a recipe; see `rebuild_us`
+  std::vector<transfer*> leaving_;      // that give bytes back, in the order they will; see `list_leaving`
   std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;
   bool making_room_ = false;  // prefetches must not take it
