@@ -60,6 +60,7 @@ session_core::session_core(device& on, config settings)
   measurements_.reserve(256);
   counted_.reserve(64);
   droppable_.reserve(64);
+  reaching_.reserve(64);
   leaving_.reserve(64);
 }
 
