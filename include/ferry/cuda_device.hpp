@@ -31,8 +31,8 @@ namespace ferry {
 class cuda_error : public error {
  public:
   struct place {
-    std::string call;    ///< "cudaMemcpyAsync"
-    std::string reason;  ///< "cudaErrorInvalidValue"
+    std::string call{};    ///< "cudaMemcpyAsync"
+    std::string reason{};  ///< "cudaErrorInvalidValue"
     int code = 0;
     char const* file = "";
     int line = 0;
@@ -62,8 +62,8 @@ struct cuda_device_options {
   std::function<void(void* address)> deallocate{};
   CUmemPoolHandle_st* pool = nullptr;
 
-  /// Pinned memory is cut from here if it is given: registered with CUDA as long as the device lives. Otherwise it comes
-  /// from `cudaHostAlloc`, near the GPU where the machine tells which memory that is.
+  /// Pinned memory is cut from here if it is given: registered with CUDA as long as the device lives. Otherwise it
+  /// comes from `cudaHostAlloc`, near the GPU where the machine tells which memory that is.
   std::span<std::byte> pinned{};
 
   /// Measures the link when the GPU is used for the first time; the result is kept in the user's cache folder.
@@ -93,18 +93,18 @@ struct cuda_description {
   int architecture = 0;
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;
-  int numa_node = -1;               ///< whose memory is near; -1: the machine does not tell
-  double device_to_host_gbps = 0;   ///< as measured before; 0: not yet
+  int numa_node = -1;              ///< whose memory is near; -1: the machine does not tell
+  double device_to_host_gbps = 0;  ///< as measured before; 0: not yet
   double host_to_device_gbps = 0;
 };
 
 /// What CUDA there is: versions and GPUs, or why there is none. Throws nothing but `std::bad_alloc`.
 struct cuda_presence {
   bool in_this_build = false;
-  std::string why_not;  ///< empty if there is a GPU to use
+  std::string why_not{};  ///< empty if there is a GPU to use
   int runtime_version = 0;
   int driver_version = 0;
-  std::vector<cuda_description> devices;
+  std::vector<cuda_description> devices{};
 };
 [[nodiscard]] cuda_presence find_cuda();
 

@@ -89,8 +89,8 @@ struct device_capabilities {
   /// Every allocation comes with this many times its bytes in addresses, from its first on. All of them may be handed
   /// out, as long as no more than its bytes are in use at once: so gaps between what is in use cost nothing.
   std::size_t addresses_per_byte = 1;
-  /// A copy that is enqueued behind failed work moves nothing. Where it cannot be recalled it runs, to nobody's use: its
-  /// mark has failed all the same.
+  /// A copy that is enqueued behind failed work moves nothing. Where it cannot be recalled it runs, to nobody's use:
+  /// its mark has failed all the same.
   bool recalls_copies = true;
   /// Of the link, in 1e9 bytes a second, where it was measured beforehand; 0: not known until something is copied.
   double device_to_host_gbps = 0;
