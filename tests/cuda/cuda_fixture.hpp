@@ -1,0 +1,55 @@
+// A CUDA device over the emulated runtime, which begins anew for every test and ends with nothing left and no mistake
+// reported.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cudasim/cudasim.hpp"
+#include "ferry/ferry.hpp"
+
+namespace ferry::testing {
+
+class CudaTest : public ::testing::Test {
+ protected:
+  static constexpr std::size_t device_bytes = std::size_t{8} << 20;
+  static constexpr std::size_t pinned_bytes = std::size_t{8} << 20;
+
+  void SetUp() override { cudasim::reset(); }
+  void TearDown() override {
+    device_.reset();
+    EXPECT_EQ(cudasim::live().text(), "nothing");
+    EXPECT_THAT(cudasim::violations(), ::testing::IsEmpty());
+  }
+
+  device& make(cuda_device_options options = {}) {
+    if (options.device_bytes == 0) options.device_bytes = device_bytes;
+    if (options.pinned_bytes == 0) options.pinned_bytes = pinned_bytes;
+    options.order = &cudasim::order();
+    device_ = make_cuda_device(std::move(options));
+    return *device_;
+  }
+
+  std::unique_ptr<cuda_device> device_;
+};
+
+/// The text of what the call throws, which must be an `Error`.
+template <typename Error, typename Call>
+std::string message_of(Call const& call) {
+  try {
+    call();
+  } catch (Error const& thrown) {
+    return thrown.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+}  // namespace ferry::testing
