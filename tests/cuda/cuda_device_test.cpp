@@ -1,6 +1,6 @@
 // What the CUDA device does beyond the contract suite: where memory comes from, whose streams it runs on, and what it
 // says when CUDA does not answer.
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 #include <cstdlib>
 #include <fstream>

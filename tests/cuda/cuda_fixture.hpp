@@ -14,6 +14,7 @@
 
 #include "cudasim/cudasim.hpp"
 #include "ferry/ferry.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ferry::testing {
 
@@ -39,17 +40,5 @@ class CudaTest : public ::testing::Test {
 
   std::unique_ptr<cuda_device> device_;
 };
-
-/// The text of what the call throws, which must be an `Error`.
-template <typename Error, typename Call>
-std::string message_of(Call const& call) {
-  try {
-    call();
-  } catch (Error const& thrown) {
-    return thrown.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 }  // namespace ferry::testing

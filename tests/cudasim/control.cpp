@@ -22,6 +22,9 @@ class forwarding_hooks final : public ferry::order_hooks {
   void host_access(ferry::memory_access access, ferry::label const& name) override {
     sim().checker.host_access(access, name);
   }
+  void announce(ferry::label const& name, std::span<ferry::memory_access const> accesses) override {
+    sim().checker.announce(name, accesses);
+  }
   void hand_over(void const* channel) override { sim().checker.hand_over(channel); }
   void take_over(void const* channel) override { sim().checker.take_over(channel); }
 };
