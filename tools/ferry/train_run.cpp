@@ -14,7 +14,7 @@ namespace ferry::command {
 train_run::train_run(device& on, train_plan const& plan, config settings)
     : plan_(plan),
       compute_(on, stream_kind::compute, "compute"),
-      ops_(nn::make_host_ops(on)),
+      ops_(nn::make_ops(on)),
       trainer_(on, compute_, *ops_, plan.shape, plan.batch, plan.flags.training),
       session_(on, std::move(settings)),
       items_(nn::describe_items(plan.shape, plan.batch)),
