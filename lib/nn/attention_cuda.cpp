@@ -81,8 +81,8 @@ void cuda_attention::backward(stream_ref stream, float* dqkv, float* dprobabilit
       int const queries = shape.T - first;
       long const corner = first * T + first;
       turn.multiply(shape.heads, keys, d, queries, {dp + corner, T, T * T, true},
-                    {head.q + first * head.stride, head.stride, d},
-                    {dhead.k + first * dhead.stride, dhead.stride, d}, false);
+                    {head.q + first * head.stride, head.stride, d}, {dhead.k + first * dhead.stride, dhead.stride, d},
+                    false);
       turn.multiply(shape.heads, keys, d, queries, {p + corner, T, T * T, true}, {dy + first * C, C, d},
                     {dhead.v + first * dhead.stride, dhead.stride, d}, false);
     });

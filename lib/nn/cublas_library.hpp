@@ -1,5 +1,5 @@
-// cuBLAS, found when the first operations on a GPU are made. To link it would cost every process a tenth of a second and
-// 200 MB, those that never see a GPU included.
+// cuBLAS, found when the first operations on a GPU are made. To link it would cost every process a tenth of a second
+// and 200 MB, those that never see a GPU included.
 #pragma once
 
 #include <cublas_v2.h>

@@ -14,9 +14,10 @@ namespace {
 /// After these CUDA refuses every further call of the process.
 bool is_sticky(cudaError_t status) {
   static constexpr std::array sticky{
-      cudaErrorIllegalAddress,     cudaErrorLaunchTimeout,     cudaErrorLaunchFailure,       cudaErrorHardwareStackError,
-      cudaErrorIllegalInstruction, cudaErrorMisalignedAddress, cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,
-      cudaErrorAssert,             cudaErrorECCUncorrectable,  cudaErrorCudartUnloading};
+      cudaErrorIllegalAddress,      cudaErrorLaunchTimeout,      cudaErrorLaunchFailure,
+      cudaErrorHardwareStackError,  cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,
+      cudaErrorInvalidAddressSpace, cudaErrorInvalidPc,          cudaErrorAssert,
+      cudaErrorECCUncorrectable,    cudaErrorCudartUnloading};
   return std::ranges::find(sticky, status) != sticky.end();
 }
 

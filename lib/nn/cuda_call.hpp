@@ -7,8 +7,8 @@
 
 namespace ferry::nn::cuda {
 
-/// Throws: `cuda_error` unless the call succeeded. CUDA's memory of the error is cleared, so that nobody takes it for one
-/// of his own.
+/// Throws: `cuda_error` unless the call succeeded. CUDA's memory of the error is cleared, so that nobody takes it for
+/// one of his own.
 void require(cudaError_t status, char const* call, std::source_location where = std::source_location::current());
 
 /// Makes a GPU current for the calling thread, and the one before again: CUDA wants it for launches and for cuBLAS.

@@ -78,11 +78,11 @@ void cuda_products::turn::multiply(gemm_call const& call) const {
   int const a_stride = call.a.transposed ? call.m : call.k;
   int const b_stride = call.b.transposed ? call.k : call.n;
   auto const& cublas = of_.cublas_;
-  cublas.require(cublas.gemm(of_.handle_, operation(call.b.transposed), operation(call.a.transposed), call.n, call.m,
-                             call.k, &one, call.b.data, CUDA_R_32F, b_stride, call.a.data, CUDA_R_32F, a_stride,
-                             call.accumulate ? &one : &zero, call.out, CUDA_R_32F, call.n, CUBLAS_COMPUTE_32F,
-                             CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmEx");
+  cublas.require(
+      cublas.gemm(of_.handle_, operation(call.b.transposed), operation(call.a.transposed), call.n, call.m, call.k, &one,
+                  call.b.data, CUDA_R_32F, b_stride, call.a.data, CUDA_R_32F, a_stride, call.accumulate ? &one : &zero,
+                  call.out, CUDA_R_32F, call.n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx");
 }
 
 void cuda_products::turn::multiply(int count, int m, int n, int k, batch_operand const& a, batch_operand const& b,

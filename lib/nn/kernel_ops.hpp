@@ -1,5 +1,5 @@
-// The operations that are made of kernels alone, written once for every backend that can launch kernels. Matrix products
-// and attention differ by backend: a class derived from this one adds them.
+// The operations that are made of kernels alone, written once for every backend that can launch kernels. Matrix
+// products and attention differ by backend: a class derived from this one adds them.
 //
 // A backend has
 //   kernels()                                                          the table of its kernels

@@ -118,8 +118,8 @@ class ops {
                      std::size_t count, adamw_step const& how) = 0;
 };
 
-/// The operations of the device's kind. Throws: `no_cuda` for a GPU without cuBLAS; `invalid_argument` for a device that
-/// nothing can compute on.
+/// The operations of the device's kind. Throws: `no_cuda` for a GPU without cuBLAS; `invalid_argument` for a device
+/// that nothing can compute on.
 [[nodiscard]] std::unique_ptr<ops> make_ops(device& on);
 
 /// The operations on the host device's compute streams.

@@ -1,6 +1,7 @@
 // The operations on a GPU: the kernels of kernels.cu, and cuBLAS.
 //
-// Threads: any. Streams: of the one device. Results depend on the GPU's type and on cuBLAS' version, and on nothing else.
+// Threads: any. Streams: of the one device. Results depend on the GPU's type and on cuBLAS' version, and on nothing
+// else.
 #pragma once
 
 #include <cstddef>

@@ -345,8 +345,8 @@ TEST_P(KernelIsa, ScratchMayLieAnywhereOnSixteenBytes) {
     auto const past_line = reinterpret_cast<std::uintptr_t>(storage.data()) / sizeof(float) % 16;
     float* const place = storage.data() + (16 - past_line) + offset;
     std::copy(scores.begin(), scores.end(), place);
-    run.tile_softmax_forward(0, queries, place, highest.data(), sums.data(), out.data(), d, queries, keys, d, keys, 0.5F,
-                             1);
+    run.tile_softmax_forward(0, queries, place, highest.data(), sums.data(), out.data(), d, queries, keys, d, keys,
+                             0.5F, 1);
     sums.insert(sums.end(), place, place + scores.size());
     seen.push_back(sums);
   }

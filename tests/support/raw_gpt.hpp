@@ -138,8 +138,8 @@ class raw_gpt {
     ops_.gelu_backward(stream_, dhidden, d.fc_bias, t.fc, workspace(), N, 4 * C, false);
     linear_weights(N, C, 4 * C, t.ln2, dhidden, d.fc_weight);
     linear_input(N, C, 4 * C, dhidden, w.fc_weight, dnormal);
-    ops_.layernorm_backward(stream_, dx, d.ln2_weight, d.ln2_bias, dnormal, t.mid, w.ln2_weight, workspace(), N, C, true,
-                            false);
+    ops_.layernorm_backward(stream_, dx, d.ln2_weight, d.ln2_bias, dnormal, t.mid, w.ln2_weight, workspace(), N, C,
+                            true, false);
     linear_weights(N, C, C, t.heads, dx, d.proj_weight);
     ops_.bias_backward(stream_, d.proj_bias, dx, workspace(), N, C, false);
     linear_input(N, C, C, dx, w.proj_weight, dnormal);

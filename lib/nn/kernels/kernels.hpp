@@ -1,4 +1,5 @@
-// All kernels, and the one list of them. Compiled by nvcc (kernels.cu) and, once per instruction set, by the host compiler (kernels_host.cpp).
+// All kernels, and the one list of them. Compiled by nvcc (kernels.cu) and, once per instruction set, by the host
+// compiler (kernels_host.cpp).
 #pragma once
 
 #include "nn/kernels/adamw.hpp"

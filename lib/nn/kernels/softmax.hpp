@@ -54,9 +54,10 @@ struct query_of_head {
 
 FERRY_KERNEL_FUNCTION query_of_head query_of(long row, int queries) { return {row / queries, row % queries}; }
 
-/// One more tile of keys for some queries. scores (heads, queries, keys) becomes the unnormalised probabilities; highest
-/// and sum (heads, queries) are the running statistics; out (queries, heads, d; rows `out_stride` apart) is scaled down
-/// to the new maximum. Query r sees keys up to r + first_visible. `first`: there was no tile before. A block per query.
+/// One more tile of keys for some queries. scores (heads, queries, keys) becomes the unnormalised probabilities;
+/// highest and sum (heads, queries) are the running statistics; out (queries, heads, d; rows `out_stride` apart) is
+/// scaled down to the new maximum. Query r sees keys up to r + first_visible. `first`: there was no tile before. A
+/// block per query.
 FERRY_KERNEL tile_softmax_forward(float* __restrict__ scores, float* __restrict__ highest, float* __restrict__ sums,
                                   float* __restrict__ out, long out_stride, int queries, int keys, int d,
                                   int first_visible, float scale, int first) {
@@ -94,11 +95,11 @@ FERRY_KERNEL tile_softmax_forward(float* __restrict__ scores, float* __restrict_
   }
 }
 
-/// After the last tile: out (queries, heads, d) is normalised, and log_sum (heads, queries; heads `log_sum_stride` apart)
-/// tells backward all it needs. A block per query.
+/// After the last tile: out (queries, heads, d) is normalised, and log_sum (heads, queries; heads `log_sum_stride`
+/// apart) tells backward all it needs. A block per query.
 FERRY_KERNEL tile_softmax_finish(float* __restrict__ out, long out_stride, float* __restrict__ log_sum,
-                                 long log_sum_stride, float const* __restrict__ highest,
-                                 float const* __restrict__ sums, int queries, int d) {
+                                 long log_sum_stride, float const* __restrict__ highest, float const* __restrict__ sums,
+                                 int queries, int d) {
   long const row = blockIdx.x;
   query_of_head const at = query_of(row, queries);
   out += at.query * out_stride + at.head * d;
@@ -124,8 +125,8 @@ FERRY_KERNEL row_dots(float* __restrict__ dots, float const* __restrict__ a, flo
 }
 
 /// scores (heads, queries, keys) becomes the probabilities again, and gradient (heads, queries, keys), of the
-/// probabilities, that of the scores before scaling. log_sum (heads, queries; heads `log_sum_stride` apart); dots (heads,
-/// queries): of the output and its gradient. A block per query.
+/// probabilities, that of the scores before scaling. log_sum (heads, queries; heads `log_sum_stride` apart); dots
+/// (heads, queries): of the output and its gradient. A block per query.
 FERRY_KERNEL tile_softmax_backward(float* __restrict__ scores, float* __restrict__ gradient,
                                    float const* __restrict__ log_sum, long log_sum_stride,
                                    float const* __restrict__ dots, int queries, int keys, int first_visible,
