@@ -87,9 +87,9 @@ class cuda_device : public device {
 /// A GPU as `ferry devices` shows it.
 struct cuda_description {
   int ordinal = 0;
-  std::string name;
-  std::string uuid;
-  std::string pci_bus_id;
+  std::string name{};
+  std::string uuid{};
+  std::string pci_bus_id{};
   int architecture = 0;
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;

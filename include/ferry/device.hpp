@@ -105,6 +105,8 @@ class order_hooks {
   virtual void allocated(void const* address, std::size_t bytes, label const& name) = 0;
   virtual void freed(void const* address, std::size_t bytes) = 0;
   virtual void host_access(memory_access access, label const& name) = 0;
+  /// What the operation that this thread enqueues next touches, where the checker listens to an API that does not say.
+  virtual void announce(label const& name, std::span<memory_access const> accesses) = 0;
   virtual void hand_over(void const* channel) = 0;
   virtual void take_over(void const* channel) = 0;
 
