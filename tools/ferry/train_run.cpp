@@ -81,7 +81,7 @@ std::string no_room_message(out_of_memory const& problem, train_plan const& plan
       "--budget {}KiB",
       policy_name(settings), format_bytes(plan.budget_bytes), enough >> 10);
   std::size_t const device_bytes = plan.device_bytes_for(enough);
-  if (is_set("FERRY_DEVICE_BYTES") && device_bytes > settings.device_bytes) {
+  if (plan.device_is_sized && device_bytes > settings.device_bytes) {
     text += fmt::format(" with FERRY_DEVICE_BYTES={}KiB", (device_bytes >> 10) + 1);
   }
   return text;
