@@ -27,6 +27,13 @@ if(NOT TARGET ferry_xxhash)
   target_link_libraries(ferry_xxhash INTERFACE ${XXHASH_LIBRARY})
 endif()
 
+# libnuma: pinned memory on the node that the GPU is attached to. Optional.
+find_library(NUMA_LIBRARY numa)
+find_path(NUMA_INCLUDE_DIR numaif.h)
+if(NOT NUMA_INCLUDE_DIR)
+  unset(NUMA_LIBRARY CACHE)
+endif()
+
 # A BLAS: the transformer core's matrix products. Single-threaded calls inside oneTBB tiles, so that one thread pool
 # serves everything; oneDNN is fastest at these shapes and needs no CPU-type workaround, any CBLAS will do.
 # (Found by hand: Debian's dnnl-config.cmake wants OpenCL's headers, which nothing here has a use for.)

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/cuda_device.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/sim_device.hpp"
 
@@ -70,9 +71,12 @@ struct config {
   std::string stats_file;  ///< where the session writes its statistics, a line of JSON for each step
   log_level log = log_level::warning;
 
-  // The host device; the first four also the sim device.
-  std::size_t device_bytes = std::size_t{1} << 30;
-  std::size_t pinned_bytes = std::size_t{2} << 30;
+  // The most that the device hands out. 0 is for what suits it: 1 and 2 GiB on the host and the sim device, on a GPU
+  // what is free there and half of the machine's memory.
+  std::size_t device_bytes = 0;
+  std::size_t pinned_bytes = 0;
+
+  // The host device; the link also of the sim device.
   link_value link_gbps{.automatic = true};
   /// Speeds over the steps, the first from step 0 on, in ascending order; goes before `link_gbps` unless empty.
   std::vector<link_change> link_schedule;
@@ -107,12 +111,15 @@ struct setting_description {
 /// "1.50 GiB"
 [[nodiscard]] std::string format_bytes(std::size_t bytes);
 
-/// The device that `config.device` names. Throws: `setting_error` for one that this build does not have.
+/// The device that `config.device` names; `auto` is the first GPU where there is one to use, else the host device.
+/// Throws: `no_cuda` for a GPU that is not there.
 [[nodiscard]] std::unique_ptr<device> make_device(config const& settings);
 /// The options of the host device that `settings` describe; measures the machine if the link is `auto`.
 [[nodiscard]] host_device_options host_options(config const& settings);
 /// The options of the sim device that `settings` describe: with real memory, so that any program runs on it, and
 /// kernels that cost what an A100's memory takes for their accesses. A link on `auto` is PCIe 4's with 16 lanes.
 [[nodiscard]] sim_device_options sim_options(config const& settings);
+/// The options of the CUDA device that `settings` name: "cuda" is the first GPU.
+[[nodiscard]] cuda_device_options cuda_options(config const& settings);
 
 }  // namespace ferry

@@ -33,7 +33,11 @@ class stream_ref {
  public:
   stream_ref() noexcept = default;
   stream_ref(device& owner, void* native) noexcept : device_(&owner), native_(native) {}
+  /// A stream that the trainer made with the device's own API, a `cudaStream_t` for instance. It stays the trainer's.
+  /// Throws: `invalid_argument` where the device has no such API, and for its default streams.
+  [[nodiscard]] static stream_ref from_native(device& owner, void* handle);
   [[nodiscard]] device* owner() const noexcept { return device_; }
+  /// What the device itself knows the stream by; for its own API's handle see `device::native_handle`.
   [[nodiscard]] void* native() const noexcept { return native_; }
   explicit operator bool() const noexcept { return native_ != nullptr; }
   friend bool operator==(stream_ref, stream_ref) noexcept = default;
@@ -85,6 +89,12 @@ struct device_capabilities {
   /// Every allocation comes with this many times its bytes in addresses, from its first on. All of them may be handed
   /// out, as long as no more than its bytes are in use at once: so gaps between what is in use cost nothing.
   std::size_t addresses_per_byte = 1;
+  /// A copy that is enqueued behind failed work moves nothing. Where it cannot be recalled it runs, to nobody's use:
+  /// its mark has failed all the same.
+  bool recalls_copies = true;
+  /// Of the link, in 1e9 bytes a second, where it was measured beforehand; 0: not known until something is copied.
+  double device_to_host_gbps = 0;
+  double host_to_device_gbps = 0;
 };
 
 /// What a stream-order checker wants to be told beyond the device calls themselves. Sub-allocators
@@ -95,6 +105,8 @@ class order_hooks {
   virtual void allocated(void const* address, std::size_t bytes, label const& name) = 0;
   virtual void freed(void const* address, std::size_t bytes) = 0;
   virtual void host_access(memory_access access, label const& name) = 0;
+  /// What the operation that this thread enqueues next touches, where the checker listens to an API that does not say.
+  virtual void announce(label const& name, std::span<memory_access const> accesses) = 0;
   virtual void hand_over(void const* channel) = 0;
   virtual void take_over(void const* channel) = 0;
 
@@ -153,6 +165,10 @@ class device {
   [[nodiscard]] virtual stream_ref create_stream(stream_kind kind, label const& name) = 0;
   /// Waits for the stream's work.
   virtual void destroy_stream(stream_ref stream) noexcept = 0;
+  /// See `stream_ref::from_native`. The same handle gives the same stream; destroying that destroys nothing.
+  [[nodiscard]] virtual stream_ref adopt_stream(void* handle);
+  /// The stream as the device's own API knows it, a `cudaStream_t` for instance; null where there is none.
+  [[nodiscard]] virtual void* native_handle(stream_ref) { return nullptr; }
   [[nodiscard]] virtual event_ref create_event(event_timing timing) = 0;
   virtual void destroy_event(event_ref event) noexcept = 0;
 
@@ -190,6 +206,12 @@ class device {
   /// How to wait for the device without blocking on it; null where time passes by itself.
   [[nodiscard]] virtual virtual_time* time() noexcept { return nullptr; }
 };
+
+inline stream_ref stream_ref::from_native(device& owner, void* handle) { return owner.adopt_stream(handle); }
+
+inline stream_ref device::adopt_stream(void*) {
+  throw invalid_argument("this device has no streams but its own; make one with ferry::stream");
+}
 
 /// Owns a stream; lends `stream_ref`.
 class stream {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ferry/config.hpp"
+#include "ferry/cuda_device.hpp"
 #include "ferry/device.hpp"
 #include "ferry/error.hpp"
 #include "ferry/function.hpp"

@@ -168,8 +168,8 @@ class session {
   /// The trainer will not restore this item again in this step. Leases still out stay valid.
   void release(item_key const& key);
 
-  /// The stream on which the segment at hand was entered is about to stand still for so many microseconds, for a collective for instance:
-  /// recipes whose results backward needs next run meanwhile, as far as bytes allow.
+  /// The stream on which the segment at hand was entered is about to stand still for so many microseconds, for a
+  /// collective for instance: recipes whose results backward needs next run meanwhile, as far as bytes allow.
   void idle_hint(double us);
 
   /// What restoring the item now would come to: waiting for its transfer, or its recipe; 0 where there is nothing to

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -192,7 +191,7 @@ void host_stream::run(engine& own) noexcept {
     operation* next = nullptr;
     if (!own.queue.pop(next)) return;  // closed, and everything is done
     ++done;
-    if (!failed_at(done)) {
+    if (!failures_.failed_at(done)) {
       execute(own, *next, done);
     } else if (auto const* const wait = std::get_if<wait_work>(&next->work)) {
       // Work is skipped behind a failure, waits are not: a failed mark promises that all before it is over.
@@ -208,8 +207,8 @@ void host_stream::run(engine& own) noexcept {
 
 void host_stream::execute(engine& own, operation& next, std::uint64_t sequence) {
   auto const failed = [&](char const* cause) {
-    fail(sequence, {next.name.str(), fmt::format("the operation '{}' failed on the stream '{}': {}", next.name.view(),
-                                                 name_.view(), cause)});
+    failures_.fail(sequence, {next.name.str(), fmt::format("the operation '{}' failed on the stream '{}': {}",
+                                                           next.name.view(), name_.view(), cause)});
   };
   try {
     if (auto* const launch = std::get_if<launch_work>(&next.work)) {
@@ -248,9 +247,9 @@ void host_stream::execute_copy(engine& own, operation& next) {
 
 void host_stream::await(ticket mark, std::uint64_t sequence) {
   mark.stream->await_completion(mark.sequence);
-  if (auto why = mark.stream->failure_at(mark.sequence)) {
-    why->message += fmt::format("; the stream '{}' waited for it", name_.view());
-    fail(sequence, std::move(*why));
+  if (auto failed = mark.stream->failures_.failure_at(mark.sequence)) {
+    failed->why.message += fmt::format("; the stream '{}' waited for it", name_.view());
+    failures_.fail(sequence, std::move(failed->why));
   }
 }
 
@@ -262,63 +261,31 @@ void host_stream::await_completion(std::uint64_t sequence) noexcept {
 
 event_status host_stream::status(std::uint64_t sequence) const {
   if (completed_.load() < sequence) return event_status::pending;
-  return failed_at(sequence) ? event_status::failed : event_status::complete;
+  return failures_.failed_at(sequence) ? event_status::failed : event_status::complete;
 }
 
 void host_stream::synchronize() {
   auto const sequence = submitted_.load();
   await_completion(sequence);
   if (environment_.checker != nullptr) environment_.checker->host_saw_stream(checker_id_);
-  if (has_failed_.load()) report(sequence, report_once::yes);
+  if (auto const seen = failures_.unreported(sequence)) report(*seen);
 }
 
 void host_stream::synchronize(std::uint64_t sequence) {
   await_completion(sequence);
-  if (failed_at(sequence)) report(sequence, report_once::no);
+  if (auto const seen = failures_.failure_at(sequence)) report(*seen);
 }
 
-void host_stream::fail(std::uint64_t sequence, stream_failure why) {
-  std::lock_guard const lock(failure_mutex_);
-  failed_.push_back({sequence, std::numeric_limits<std::uint64_t>::max(), false, std::move(why)});
-  has_failed_.store(true);
-}
-
-bool host_stream::failed_at(std::uint64_t sequence) const {
-  if (!has_failed_.load()) return false;
-  std::lock_guard const lock(failure_mutex_);
-  return std::ranges::any_of(failed_, [&](failed_range const& range) { return range.covers(sequence); });
-}
-
-std::optional<stream_failure> host_stream::failure_at(std::uint64_t sequence) const {
-  if (!has_failed_.load()) return std::nullopt;
-  std::lock_guard const lock(failure_mutex_);
-  auto const found = std::ranges::find_if(failed_, [&](failed_range const& range) { return range.covers(sequence); });
-  return found != failed_.end() ? std::optional(found->why) : std::nullopt;
-}
-
-/// Throws what failed up to `sequence`, and makes the stream usable again: work enqueued so far stays
-/// skipped, work enqueued from now on runs.
-void host_stream::report(std::uint64_t sequence, report_once once) {
-  failed_range seen;
-  {
-    std::lock_guard const lock(failure_mutex_);
-    auto const found = std::ranges::find_if(failed_, [&](failed_range const& range) {
-      return once == report_once::yes ? !range.reported && range.from <= sequence : range.covers(sequence);
-    });
-    if (found == failed_.end()) return;
-    seen = *found;
-  }
+/// Throws what failed, and makes the stream usable again: work enqueued so far stays skipped, work enqueued from now on
+/// runs.
+void host_stream::report(failure_log::entry const& seen) {
   if (!seen.reported && !closing_.load()) {
-    // An operation of its own ends the range, so that an event recorded next lies outside of it. Nothing of
-    // the range is left in the queue when the caller goes on: failed work is over.
+    // An operation of its own ends the failure, so that an event recorded next lies outside of it. Nothing of what was
+    // skipped is left in the queue when the caller goes on: failed work is over.
     std::uint64_t end = 0;
     enqueue([&](operation&, std::uint64_t sequence_of_end) {
       end = sequence_of_end;
-      std::lock_guard const lock(failure_mutex_);
-      failed_range& open = failed_.back();  // nothing runs, so nothing fails, until the last one is reported
-      if (open.reported) return;
-      open.to = end;
-      open.reported = true;
+      failures_.close(end);
     });
     await_completion(end);
   }

@@ -26,6 +26,7 @@
 
 #include <tbb/spin_mutex.h>
 
+#include "device/failure_log.hpp"
 #include "device/link.hpp"
 #include "device/order_checker.hpp"
 #include "ferry/device.hpp"
@@ -50,12 +51,6 @@ struct host_event {
   event_timing timing = event_timing::off;
 
   [[nodiscard]] ticket current() const;
-};
-
-/// Why an operation failed, as `stream_error` reports it.
-struct stream_failure {
-  std::string operation;
-  std::string message;
 };
 
 /// What all streams of one device share; lives in the device.
@@ -94,17 +89,6 @@ class host_stream {
  private:
   struct operation;
   struct engine;  // the thread, its queue and its arena; gone once closed
-  enum class report_once : bool { no, yes };
-
-  // One failure: operations with sequence numbers in [from, to) failed or were skipped. Kept after it was
-  // reported, for marks inside the range that somebody looks at only then.
-  struct failed_range {
-    std::uint64_t from = 0;
-    std::uint64_t to = 0;
-    bool reported = false;
-    stream_failure why;
-    [[nodiscard]] bool covers(std::uint64_t sequence) const noexcept { return from <= sequence && sequence < to; }
-  };
 
   template <typename Fill>
   void enqueue(Fill const& fill);
@@ -115,10 +99,7 @@ class host_stream {
   void execute_copy(engine& own, operation& next);
   void await(ticket mark, std::uint64_t sequence);
 
-  void fail(std::uint64_t sequence, stream_failure why);
-  [[nodiscard]] bool failed_at(std::uint64_t sequence) const;
-  [[nodiscard]] std::optional<stream_failure> failure_at(std::uint64_t sequence) const;
-  void report(std::uint64_t sequence, report_once once);
+  void report(failure_log::entry const& seen);
 
   label const name_;
   stream_environment const environment_;
@@ -127,15 +108,13 @@ class host_stream {
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> completed_{0};
   std::atomic<bool> closing_{false};
-  std::atomic<bool> has_failed_{false};  // ever: the one thing that work without failures looks at
-  doorbell work_;                        // rung after `submitted_` or `closing_` changed
-  doorbell progress_;                    // rung after `completed_` changed
+  doorbell work_;      // rung after `submitted_` or `closing_` changed
+  doorbell progress_;  // rung after `completed_` changed
 
   tbb::spin_mutex producers_;
   std::unique_ptr<engine> engine_;  // the pointer is guarded by `producers_`
 
-  mutable std::mutex failure_mutex_;
-  std::vector<failed_range> failed_;  // in the order they happened; the last may be open
+  failure_log failures_;
 };
 
 }  // namespace ferry

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "ferry/config.hpp"
-#include "ferry/error.hpp"
+#include "ferry/cuda_device.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/sim_device.hpp"
 
@@ -121,6 +123,15 @@ double balanced_link_gbps(unsigned compute_threads) {
 
 namespace {
 
+/// Memory and links, which the host and the sim device have in common.
+template <typename Options>
+void set_sizes(Options& options, config const& settings, link_value const& gbps) {
+  if (settings.device_bytes != 0) options.device_bytes = settings.device_bytes;
+  if (settings.pinned_bytes != 0) options.pinned_bytes = settings.pinned_bytes;
+  options.device_to_host = {gbps.device_to_host, settings.link_latency_us.device_to_host};
+  options.host_to_device = {gbps.host_to_device, settings.link_latency_us.host_to_device};
+}
+
 /// GB/s to begin with.
 link_value first_gbps(config const& settings, double automatic) {
   if (!settings.link_schedule.empty()) {
@@ -135,36 +146,40 @@ link_value first_gbps(config const& settings, double automatic) {
 
 host_device_options host_options(config const& settings) {
   host_device_options options;
-  options.device_bytes = settings.device_bytes;
-  options.pinned_bytes = settings.pinned_bytes;
   options.compute_threads = settings.compute_threads;
   options.check_order = settings.check_order;
   bool const measure = settings.link_gbps.automatic && settings.link_schedule.empty();
-  auto const gbps = first_gbps(settings, measure ? balanced_link_gbps(settings.compute_threads) : 0);
-  options.device_to_host = {gbps.device_to_host, settings.link_latency_us.device_to_host};
-  options.host_to_device = {gbps.host_to_device, settings.link_latency_us.host_to_device};
+  set_sizes(options, settings, first_gbps(settings, measure ? balanced_link_gbps(settings.compute_threads) : 0));
   return options;
 }
 
 sim_device_options sim_options(config const& settings) {
   constexpr double pcie4_gbps = 25;  // what 16 lanes carry of their 31.5 GB/s
   constexpr double a100_memory_gbps = 2039;
-  auto const gbps = first_gbps(settings, pcie4_gbps);
   sim_device_options options;
-  options.device_bytes = settings.device_bytes;
-  options.pinned_bytes = settings.pinned_bytes;
-  options.device_to_host = {gbps.device_to_host, settings.link_latency_us.device_to_host};
-  options.host_to_device = {gbps.host_to_device, settings.link_latency_us.host_to_device};
+  set_sizes(options, settings, first_gbps(settings, pcie4_gbps));
   options.memory_gbps = a100_memory_gbps;
   options.backed = true;
   return options;
 }
 
+cuda_device_options cuda_options(config const& settings) {
+  constexpr std::string_view numbered = "cuda:";
+  cuda_device_options options;
+  if (settings.device.starts_with(numbered)) options.ordinal = std::stoi(settings.device.substr(numbered.size()));
+  options.device_bytes = settings.device_bytes;
+  options.pinned_bytes = settings.pinned_bytes;
+  options.calibrate = true;
+  return options;
+}
+
 std::unique_ptr<device> make_device(config const& settings) {
-  if (settings.device == "auto" || settings.device == "host") return make_host_device(host_options(settings));
+  bool const automatic = settings.device == "auto";
   if (settings.device == "sim") return make_sim_device(sim_options(settings));
-  throw setting_error(fmt::format(
-      "FERRY_DEVICE={}: this build has no such device; set FERRY_DEVICE=host (or auto) or sim", settings.device));
+  if (settings.device.starts_with("cuda") || (automatic && find_cuda().why_not.empty())) {
+    return make_cuda_device(cuda_options(settings));
+  }
+  return make_host_device(host_options(settings));
 }
 
 }  // namespace ferry

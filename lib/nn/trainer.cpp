@@ -166,9 +166,11 @@ std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t mic
   settings.trace_file.clear();
   settings.stats_file.clear();
   settings.log = log_level::off;
-  settings.host_budget = byte_amount::exactly(settings.host_budget.of(settings.pinned_bytes));
+  std::size_t const pinned_bytes =
+      settings.pinned_bytes != 0 ? settings.pinned_bytes : host_device_options{}.pinned_bytes;
+  settings.host_budget = byte_amount::exactly(settings.host_budget.of(pinned_bytes));
   auto const on = make_host_device({.device_bytes = gpt::bytes_beside_budget(shape, batch) + most * unit + slack_bytes,
-                                    .pinned_bytes = settings.pinned_bytes + 2 * staging::default_bytes,
+                                    .pinned_bytes = pinned_bytes + 2 * staging::default_bytes,
                                     .compute_threads = 1});
   stream const compute(*on, stream_kind::compute, "rehearsal");
   auto const idle = make_idle_ops();

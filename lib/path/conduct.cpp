@@ -8,17 +8,6 @@
 
 namespace ferry::path {
 
-namespace {
-
-bool reaches_beyond(item_key const& key, recipe const& how) {
-  for (auto const& input : how.inputs.keys()) {
-    if (input.segment != key.segment) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 void session_core::follow(plan planned) {
   if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
   follow(plan_set(std::move(planned)));
@@ -55,7 +44,7 @@ decision session_core::decide(entry& e) {
                           : fmt::format("{} has {} bytes, there it has {}", to_string(e.key), e.bytes, planned->bytes);
     forget_plan(what);
   }
-  bool const boundary = !e.has_recipe || reaches_beyond(e.key, *e.how);
+  bool const boundary = !e.has_recipe || e.reaches_beyond_segment();
   return policy_.decide({e.key, e.bytes, e.has_recipe, boundary, e.stats.recipe_us});
 }
 

@@ -125,8 +125,7 @@ double session_core::rebuild_later_us(entry const& e, double limit) const {
     if (total >= limit) return total;
     entry const* const input = store_.find(key);
     if (input == nullptr) return unknown_us;
-    bool const dropped = input->state() == item_state::dropped || input->where == placement::recompute;
-    if (dropped && key.segment != e.key.segment) total += rebuild_later_us(*input, limit - total);
+    if (input->to_be_rebuilt() && key.segment != e.key.segment) total += rebuild_later_us(*input, limit - total);
   }
   return total;
 }

@@ -14,6 +14,9 @@ namespace ferry::path {
 
 class link_estimate {
  public:
+  /// Until something has arrived.
+  void expect(double bytes_per_us) noexcept { bytes_per_us_ = bytes_per_us; }
+
   void arrived(std::size_t bytes, double us, bool met_idle_link) noexcept {
     double const size = static_cast<double>(bytes);
     us = std::max(us, shortest_us);

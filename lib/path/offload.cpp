@@ -20,6 +20,7 @@ void session_core::offload(entry& e) {
     deferred_.push_back(e);
     return;
   }
+  reserve_transfer();
   auto slot = store_.pinned_tier().allocate(e.bytes, e.key.name);
   if (!slot) {
     next_choice(e, reason::dropped_pinned_full, reason::kept_pinned_full);
@@ -52,13 +53,17 @@ void session_core::next_choice(entry& e, reason dropped, reason kept) {
   let_be(e);
 }
 
+/// Makes one if there is none to be had. What can fail is done before bytes and states change hands.
+void session_core::reserve_transfer() {
+  if (!idle_transfers_.empty()) return;
+  transfers_.push_back(std::make_unique<transfer>(device_));
+  transfers_.back()->gates.reserve(16);
+  idle_transfers_.reserve(transfers_.size());
+  idle_transfers_.push_back(transfers_.back().get());
+}
+
+/// Requires: one is reserved.
 transfer& session_core::new_transfer(entry& e, copy_direction direction) {
-  if (idle_transfers_.empty()) {
-    transfers_.push_back(std::make_unique<transfer>(device_));
-    transfers_.back()->gates.reserve(16);
-    idle_transfers_.reserve(transfers_.size());
-    idle_transfers_.push_back(transfers_.back().get());
-  }
   transfer& t = *idle_transfers_.back();
   idle_transfers_.pop_back();
   t.direction = direction;

@@ -9,9 +9,10 @@
 //      fetch under way is called off, and its bytes are free when the chunks in flight have arrived.
 //   3. So compute waits only for chunks in flight and for offloads. These wait for work that was enqueued before them
 //      and, in turn, for nothing that compute is still to enqueue. The link carries them without asking for bytes.
-// What is left in the way are leases and blocks of the trainer's own, and then the step does not fit: an error. A recipe
-// is preferred to a transfer only if its inputs will fit beside everything that its segment holds (`rebuilding_fits`).
-// tests/property/tight_budget_test.cpp tries all of this in budgets of one segment, where a standstill is an error.
+// What is left in the way are leases and blocks of the trainer's own, and then the step does not fit: an error. A
+// recipe is preferred to a transfer only if its inputs will fit beside everything that its segment holds
+// (`rebuilding_fits`). tests/property/tight_budget_test.cpp tries all of this in budgets of one segment, where a
+// standstill is an error.
 #include <utility>
 
 #include "path/session_core.hpp"
@@ -19,6 +20,12 @@
 namespace ferry::path {
 
 void session_core::prefetch(entry& e, device_region&& region, event_handle position) {
+  try {
+    reserve_transfer();
+  } catch (error const&) {
+    store_.device_tier().free(std::move(region), {});
+    throw;
+  }
   transfer& t = new_transfer(e, copy_direction::host_to_device);
   t.to = region.address();
   t.from = e.pinned.address;

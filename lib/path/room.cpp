@@ -210,8 +210,8 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
   if (cost_us >= limit_us) return drop_result::not_yet;
   // What has gone may be what others would be rebuilt from.
   for (std::size_t i = 0; i < count_of_many; ++i) {
-    if (i > 0) list_reaching();
-    if (i == 0 || could_be_dropped(*droppable_[i].item)) drop_for(droppable_[i], wait_us);
+    list_reaching();
+    if (could_be_dropped(*droppable_[i].item)) drop_for(droppable_[i], wait_us);
   }
   return drop_result::dropped;
 }
@@ -260,10 +260,7 @@ bool session_core::could_be_dropped(entry& e) {
 void session_core::list_reaching() {
   reaching_.clear();
   for (auto const& e : store_.live()) {
-    bool const dropped = e.state() == item_state::dropped || e.where == placement::recompute;
-    if (!dropped || !e.has_recipe) continue;
-    auto const outside = [&](item_key const& input) { return input.segment != e.key.segment; };
-    if (std::ranges::any_of(e.how->inputs.keys(), outside)) reaching_.push_back(&e);
+    if (e.to_be_rebuilt() && e.has_recipe && e.reaches_beyond_segment()) reaching_.push_back(&e);
   }
 }
 
@@ -299,8 +296,7 @@ std::size_t session_core::bytes_from_outside(entry const& e, std::uint32_t segme
     entry const* const input = store_.find(key);
     if (input == nullptr) return limit + 1;
     sum += input->bytes;
-    bool const dropped = input->state() == item_state::dropped || input->where == placement::recompute;
-    if (dropped && input->has_recipe) sum += bytes_from_outside(*input, segment, limit);
+    if (input->to_be_rebuilt() && input->has_recipe) sum += bytes_from_outside(*input, segment, limit);
   }
   return sum;
 }

@@ -31,6 +31,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   require_rows(key, memory.bytes(), how);
   enter_segment(pass::forward, key, stream);
   pace_.called();
+  auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
   std::uint32_t const slot = memory.slot_;
   scratch_bytes_ -= memory.bytes_;
@@ -39,7 +40,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   memory.core_ = nullptr;
   memory.address_ = nullptr;
   --holders_;  // never the last: the caller's session holds it too
-  return settle_in(e, std::exchange(blocks_[slot], {}), stream, {}, std::move(how));
+  return settle_in(e, std::exchange(blocks_[slot], {}), std::move(ready), stream, {}, std::move(how));
 }
 
 lease session_core::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
@@ -53,13 +54,15 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   require_rows(key, memory.bytes, how);
   enter_segment(pass::forward, key, stream);
   pace_.called();
+  auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
-  return settle_in(e, make_room_adopting(memory, stream), stream, std::move(on_release), std::move(how));
+  return settle_in(e, make_room_adopting(memory, stream), std::move(ready), stream, std::move(on_release),
+                   std::move(how));
 }
 
-lease session_core::settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release,
-                              recipe how) {
-  store_.make_resident(e, std::move(region), store_.events().record(stream));
+lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,
+                              release_callback on_release, recipe how) {
+  store_.make_resident(e, std::move(region), std::move(ready));
   if (how) {
     e.has_recipe = true;
     if (e.how == nullptr) e.how = std::make_unique<recipe>();

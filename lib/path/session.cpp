@@ -60,6 +60,7 @@ session_core::session_core(device& on, config settings)
   measurements_.reserve(256);
   counted_.reserve(64);
   droppable_.reserve(64);
+  reaching_.reserve(64);
   leaving_.reserve(64);
 }
 
@@ -243,7 +244,12 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   progress();
   journal_.allocated(stream);
   auto region = make_room(bytes, purpose, stream);
-  store_.device_tier().order_after_uses(region, stream);
+  try {
+    store_.device_tier().order_after_uses(region, stream);
+  } catch (error const&) {
+    store_.device_tier().free(std::move(region), {});
+    throw;
+  }
   if (idle_slots_.empty()) {
     idle_slots_.push_back(static_cast<std::uint32_t>(blocks_.size()));
     blocks_.emplace_back();

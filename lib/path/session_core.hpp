@@ -174,7 +174,8 @@ class session_core {
   void note_forced_bytes() noexcept;
 
   // save.cpp
-  lease settle_in(entry& e, device_region&& region, stream_ref stream, release_callback on_release, recipe how);
+  lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
+                  recipe how);
   [[nodiscard]] lease lend(entry& e, stream_ref stream) noexcept;
   void let_be(entry& e) noexcept;
   void vacate(entry& e) noexcept;
@@ -184,6 +185,7 @@ class session_core {
   void offload_deferred();
   void offload_ended(transfer& ended, entry& e);
   void next_choice(entry& e, reason dropped, reason kept);
+  void reserve_transfer();
   [[nodiscard]] transfer& new_transfer(entry& e, copy_direction direction);
   void transfer_ended(transfer& ended);
 

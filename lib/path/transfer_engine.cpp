@@ -28,6 +28,12 @@ transfer_engine::copy_lane::copy_lane(device& on, copy_direction which, label co
   waiting.reserve(queue_capacity);
 }
 
+void transfer_engine::copy_lane::expect(double gbps) noexcept {
+  if (gbps <= 0) return;
+  estimate.expect(1e3 * gbps);
+  counters.bytes_per_us.store(estimate.bytes_per_us(), std::memory_order_relaxed);
+}
+
 transfer_engine::transfer_engine(device& on, engine_options options)
     : device_(on),
       time_(on.time()),
@@ -35,7 +41,10 @@ transfer_engine::transfer_engine(device& on, engine_options options)
       chunk_bytes_(options.chunk_bytes),
       d2h_(on, copy_direction::device_to_host, "ferry d2h"),
       h2d_(on, copy_direction::host_to_device, "ferry h2d") {
-  options_.checksum &= on.capabilities().holds_bytes;
+  auto const& has = on.capabilities();
+  options_.checksum &= has.holds_bytes;
+  d2h_.expect(has.device_to_host_gbps);
+  h2d_.expect(has.host_to_device_gbps);
   if (time_ != nullptr) {
     time_->add(*this);
   } else {
@@ -181,7 +190,12 @@ bool transfer_engine::reap(copy_lane& lane) {
 void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived) {
   auto const index = static_cast<std::size_t>(&arrived - lane.ring.data());
   chunk const& before = lane.ring[(index + lane.ring.size() - 1) % lane.ring.size()];
-  double const took_us = device_.elapsed_us(arrived.met_idle_link ? arrived.begin : before.mark, arrived.mark);
+  double took_us = 0;
+  try {
+    took_us = device_.elapsed_us(arrived.met_idle_link ? arrived.begin : before.mark, arrived.mark);
+  } catch (error const&) {
+    return;  // the copy is none the worse for it
+  }
   add(lane.counters.busy_us, took_us);
   lane.estimate.arrived(arrived.bytes, took_us, arrived.met_idle_link);
   lane.counters.bytes_per_us.store(lane.estimate.bytes_per_us(), std::memory_order_relaxed);
@@ -256,11 +270,27 @@ bool transfer_engine::handle_cancellations(copy_lane& lane) {
            if (t->chunks_in_flight == 0) {
              finish(*t, transfer_phase::abandoned);
            } else {
-             device_.record(t->done, lane.copies);
-             t->phase.store(transfer_phase::stopped, std::memory_order_release);
+             stop(lane, *t);
            }
            return true;
          }) > 0;
+}
+
+/// No more of it is issued; whoever takes over its bytes is ordered after the chunks in flight.
+void transfer_engine::stop(copy_lane& lane, transfer& cancelled) {
+  try {
+    device_.record(cancelled.done, lane.copies);
+    cancelled.phase.store(transfer_phase::stopped, std::memory_order_release);
+  } catch (error const& e) {
+    give_up(lane, cancelled, e);
+  }
+}
+
+/// Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
+void transfer_engine::give_up(copy_lane& lane, transfer& failed, error const& cause) {
+  failed.failure = cause.what();
+  lane.failing = true;
+  lane.failed.push_back(&failed);
 }
 
 bool transfer_engine::issue(copy_lane& lane) {
@@ -331,10 +361,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
     device_.record(next.mark, lane.copies);
     if (last) device_.record(chosen.done, lane.copies);
   } catch (error const& e) {
-    // Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
-    chosen.failure = e.what();
-    lane.failing = true;
-    lane.failed.push_back(&chosen);
+    give_up(lane, chosen, e);
     return;
   }
   chosen.issued_bytes.store(chosen.issued_bytes + next.bytes, std::memory_order_relaxed);

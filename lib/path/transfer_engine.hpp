@@ -103,6 +103,8 @@ class transfer_engine final : private virtual_time::agent {
   };
   struct copy_lane {
     copy_lane(device& on, copy_direction which, label const& name);
+    /// What is known of its speed beforehand; 0: nothing.
+    void expect(double gbps) noexcept;
     copy_direction direction;
     stream copies;
     std::vector<transfer*> waiting;  ///< chunks remain to be issued, in order of submission
@@ -125,6 +127,8 @@ class transfer_engine final : private virtual_time::agent {
   bool reap(copy_lane& lane);
   void publish_copying(copy_lane& lane) noexcept;
   bool handle_cancellations(copy_lane& lane);
+  void stop(copy_lane& lane, transfer& cancelled);
+  void give_up(copy_lane& lane, transfer& failed, error const& cause);
   bool issue(copy_lane& lane);
   transfer* pick(copy_lane& lane);
   event_status gates(transfer& waiting);

@@ -59,6 +59,10 @@ void entry::advance(item_state to) {
   state_ = to;
 }
 
+bool entry::reaches_beyond_segment() const {
+  return std::ranges::any_of(how->inputs.keys(), [&](item_key const& input) { return input.segment != key.segment; });
+}
+
 void entry::add_use(stream_ref stream) {
   if (std::ranges::find(users, stream) == users.end()) users.push_back(stream);
 }

@@ -80,6 +80,12 @@ struct entry {
   }
   /// Nobody uses the device bytes and no transfer touches them.
   [[nodiscard]] bool idle() const noexcept { return leases == 0 && moving == nullptr; }
+  /// Its recipe, if it has one, makes it again: it was dropped, or is to be as soon as it can.
+  [[nodiscard]] bool to_be_rebuilt() const noexcept {
+    return state_ == item_state::dropped || where == placement::recompute;
+  }
+  /// Its recipe reads other segments. Requires: it has one.
+  [[nodiscard]] bool reaches_beyond_segment() const;
   void add_use(stream_ref stream);
 
  private:

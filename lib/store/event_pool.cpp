@@ -24,8 +24,14 @@ event_handle event_pool::record_if_alive(stream_ref stream, event_timing timing)
   try {
     return record(stream, timing);
   } catch (error const&) {
-    return {};
   }
+  try {
+    // Without a mark its work must be over: a stream that was destroyed has none left, any other is waited for.
+    device_.synchronize(stream);
+  } catch (error const&) {
+    // It failed, or the device is lost: in either case nothing of it runs any more, or ever can be followed by others.
+  }
+  return {};
 }
 
 }  // namespace ferry::store

@@ -127,6 +127,13 @@ std::string file_path_text(std::string const& path) {
   return path == "off" ? "./off" : path;
 }
 
+/// 0 stands for auto.
+std::size_t memory_bytes(std::string_view text) {
+  return support::trimmed(text) == "auto" ? 0 : bytes_within<1, no_limit>(text);
+}
+std::string memory_bytes_text(std::size_t bytes) { return bytes == 0 ? "auto" : support::write_bytes(bytes); }
+
+constexpr std::string_view memory_words = "auto, or bytes with an optional unit (512MiB, 12GiB)";
 constexpr std::string_view bytes_words = "bytes with an optional unit (512MiB, 12GiB)";
 constexpr std::string_view amount_words = "bytes with an optional unit (512MiB, 12GiB) or a share (70%)";
 
@@ -161,7 +168,8 @@ constexpr std::array settings_table{
         "FERRY_INSURE", "plans ferry only what could be rebuilt from what stays, unless that costs too much",
         "on or off"),
     row<&config::adapt, word_value<bool, switch_words>, word_text<bool, switch_words>>(
-        "FERRY_ADAPT", "plan again when steps are not as forecast, and try neighbouring settings for speed", "on or off"),
+        "FERRY_ADAPT", "plan again when steps are not as forecast, and try neighbouring settings for speed",
+        "on or off"),
     row<&config::stall_tolerance_us, tolerance_us, write_number>(
         "FERRY_STALL_TOLERANCE_US", "how much later than its recipe a transfer may be before the recipe is taken",
         "microseconds, 0 to 1e9"),
@@ -174,10 +182,12 @@ constexpr std::array settings_table{
         "a file path or off"),
     row<&config::log, word_value<log_level, log_words>, word_text<log_level, log_words>>(
         "FERRY_LOG", "what is reported on standard error", "off, error, warning, info or debug"),
-    row<&config::device_bytes, bytes_within<1, no_limit>, write_bytes>(
-        "FERRY_DEVICE_BYTES", "host and sim device: its device memory", bytes_words),
-    row<&config::pinned_bytes, bytes_within<1, no_limit>, write_bytes>(
-        "FERRY_PINNED_BYTES", "host and sim device: its pinned memory", bytes_words),
+    row<&config::device_bytes, memory_bytes, memory_bytes_text>(
+        "FERRY_DEVICE_BYTES", "the device's memory; auto is 1GiB on host and sim, on cuda what the GPU has free",
+        memory_words),
+    row<&config::pinned_bytes, memory_bytes, memory_bytes_text>(
+        "FERRY_PINNED_BYTES", "its pinned memory; auto is 2GiB on host and sim, on cuda half of the machine's memory",
+        memory_words),
     setting{
         "FERRY_LINK_GBPS",
         "host and sim device: GB/s of its link; auto balances it with this machine's compute, on sim it is PCIe 4's "

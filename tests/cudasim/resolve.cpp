@@ -37,6 +37,7 @@ resolved<event_state> resolve_event(char const* function, cudaEvent_t handle) {
 }
 
 ferry::label operation_name(char const* otherwise) {
+  if (auto const& announced = this_thread().announced) return announced->name;
   auto const& ranges = this_thread().ranges;
   return ferry::label::truncated(ranges.empty() ? otherwise : std::string_view(ranges.back()));
 }

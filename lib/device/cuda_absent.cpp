@@ -1,0 +1,16 @@
+// The CUDA device of a build without CUDA: says so.
+#include "ferry/cuda_device.hpp"
+
+namespace ferry {
+
+namespace {
+
+constexpr char const* why = "this build has no CUDA; build with -DFERRY_CUDA=ON, or use FERRY_DEVICE=host";
+
+}  // namespace
+
+std::unique_ptr<cuda_device> make_cuda_device(cuda_device_options) { throw no_cuda(why); }
+
+cuda_presence find_cuda() { return {.why_not = why}; }
+
+}  // namespace ferry
