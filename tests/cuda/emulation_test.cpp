@@ -29,7 +29,7 @@ double milliseconds_since(clock::time_point begin) {
 }
 
 TEST(Cudasim, DevicesAreDistinguishable) {
-  reset({.devices = 3, .device_bytes = 1 << 20});
+  start_anew({.devices = 3, .device_bytes = 1 << 20});
   int count = 0;
   ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
   EXPECT_EQ(count, 3);
@@ -52,7 +52,7 @@ TEST(Cudasim, DevicesAreDistinguishable) {
 }
 
 TEST(Cudasim, TheCurrentDeviceBelongsToTheThread) {
-  reset();
+  start_anew();
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   std::thread([] {
     int device = -1;
@@ -65,7 +65,7 @@ TEST(Cudasim, TheCurrentDeviceBelongsToTheThread) {
 }
 
 TEST(Cudasim, DeviceMemoryIsBounded) {
-  reset({.device_bytes = 4096});
+  start_anew({.device_bytes = 4096});
   void* first = nullptr;
   void* second = nullptr;
   ASSERT_EQ(cudaMalloc(&first, 3000), cudaSuccess);
@@ -91,7 +91,7 @@ TEST(Cudasim, DeviceMemoryIsBounded) {
 }
 
 TEST(Cudasim, MemoryPoolsAreBounded) {
-  reset();
+  start_anew();
   cudaStream_t const stream = make_stream();
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -179,14 +179,16 @@ TEST(Cudasim, StreamsAreAsynchronousAndInOrder) {
 }
 
 TEST(Cudasim, AStreamFinishesItsWorkAfterItWasDestroyed) {
-  reset();
+  start_anew();
   cudaStream_t const stream = make_stream();
   static std::atomic<int> ran{0};
   ran = 0;
-  for (int i = 0; i < 100; ++i) cudaLaunchHostFunc(stream, [](void*) { ++ran; }, nullptr);
+  for (int i = 0; i < 100; ++i)
+    cudaLaunchHostFunc(
+        stream, [](void*) { ++ran; }, nullptr);
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   EXPECT_EQ(cudasim::live().streams, 0U);
-  reset();
+  start_anew();
   EXPECT_EQ(ran, 100);
 }
 
@@ -198,7 +200,8 @@ TEST(Cudasim, AnyThreadMayUseAnyStream) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int k = 0; k < 200; ++k) {
-        cudaLaunchHostFunc(w.compute, [](void*) { ++ran; }, nullptr);
+        cudaLaunchHostFunc(
+            w.compute, [](void*) { ++ran; }, nullptr);
         cudaEvent_t const event = make_event();
         cudaEventRecord(event, w.compute);
         cudaStreamWaitEvent(w.d2h, event);

@@ -112,9 +112,8 @@ void expect_reported(std::string const& text,
 }
 
 TEST(SeededKernelMistakes, ReadWithoutABarrier) {
-  expect_reported("missing __syncthreads", [](auto order, int right) {
-    return violations_of(order, pass_to_neighbour, right);
-  });
+  expect_reported("missing __syncthreads",
+                  [](auto order, int right) { return violations_of(order, pass_to_neighbour, right); });
 }
 
 TEST(SeededKernelMistakes, SharedMemoryReusedWithoutABarrier) {
@@ -123,33 +122,28 @@ TEST(SeededKernelMistakes, SharedMemoryReusedWithoutABarrier) {
 }
 
 TEST(SeededKernelMistakes, ThreadsThatLeaveBeforeABarrier) {
-  expect_reported("divergent barrier: 40 threads wait at", [](auto order, int right) {
-    return violations_of(order, leave_early, 40, right);
-  });
+  expect_reported("divergent barrier: 40 threads wait at",
+                  [](auto order, int right) { return violations_of(order, leave_early, 40, right); });
 }
 
 TEST(SeededKernelMistakes, BarriersInTwoBranches) {
-  expect_reported("divergent barrier: thread", [](auto order, int right) {
-    return violations_of(order, barrier_in_branches, right);
-  });
+  expect_reported("divergent barrier: thread",
+                  [](auto order, int right) { return violations_of(order, barrier_in_branches, right); });
 }
 
 TEST(SeededKernelMistakes, ShuffleThatNotAllLanesReach) {
-  expect_reported("shuffle with absent lanes: the mask 0xffffffff names lanes 0xffff0000", [](auto order, int right) {
-    return violations_of(order, shuffle_in_a_branch, right);
-  });
+  expect_reported("shuffle with absent lanes: the mask 0xffffffff names lanes 0xffff0000",
+                  [](auto order, int right) { return violations_of(order, shuffle_in_a_branch, right); });
 }
 
 TEST(SeededKernelMistakes, ShuffleFromALaneOutsideOfTheMask) {
-  expect_reported("which is not in the mask 0xffff", [](auto order, int right) {
-    return violations_of(order, shuffle_beyond_the_mask, right);
-  });
+  expect_reported("which is not in the mask 0xffff",
+                  [](auto order, int right) { return violations_of(order, shuffle_beyond_the_mask, right); });
 }
 
 TEST(SeededKernelMistakes, SharedMemoryOverrun) {
-  expect_reported("out of range: thread", [](auto order, int right) {
-    return violations_of(order, run_over_shared_memory, right);
-  });
+  expect_reported("out of range: thread",
+                  [](auto order, int right) { return violations_of(order, run_over_shared_memory, right); });
 }
 
 TEST(SeededKernelMistakes, ImpossibleLaunches) {

@@ -34,11 +34,12 @@ void expect_reported(std::string const& text, program const& tested, cudasim::op
 // Order between streams.
 
 TEST(SeededMistakes, CopyDoesNotWaitForItsProducer) {
-  expect_reported("missing event wait: 'cudaMemcpyAsync' on stream 2 of device 0 reads 1024 bytes", [](world& w, bool right) {
-    w.produce(w.compute, w.device[0]);
-    if (right) w.order(w.compute, w.d2h);
-    w.offload(w.d2h, w.pinned[0], w.device[0]);
-  });
+  expect_reported("missing event wait: 'cudaMemcpyAsync' on stream 2 of device 0 reads 1024 bytes",
+                  [](world& w, bool right) {
+                    w.produce(w.compute, w.device[0]);
+                    if (right) w.order(w.compute, w.d2h);
+                    w.offload(w.d2h, w.pinned[0], w.device[0]);
+                  });
 }
 
 TEST(SeededMistakes, ConsumerDoesNotWaitForItsCopy) {
@@ -87,13 +88,12 @@ TEST(SeededMistakes, WaitBeforeTheRecord) {
 }
 
 TEST(SeededMistakes, WaitForAnEventThatIsNeverRecorded) {
-  expect_reported(
-      "waits for an event that was never recorded",
-      [](world& w, bool right) {
-        if (right) cudaEventRecord(w.events[0], w.compute);
-        cudaStreamWaitEvent(w.d2h, w.events[0]);
-      },
-      {.report_unrecorded_waits = true});
+  expect_reported("waits for an event that was never recorded",
+                  [](world& w, bool right) {
+                    if (right) cudaEventRecord(w.events[0], w.compute);
+                    cudaStreamWaitEvent(w.d2h, w.events[0]);
+                  },
+                  {.report_unrecorded_waits = true});
 }
 
 TEST(SeededMistakes, RecordBeforeTheWorkThatItShouldCover) {

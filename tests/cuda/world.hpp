@@ -34,7 +34,7 @@ inline void fill_serial(int first, int, float* x, int count, float value) {
 }
 
 /// The emulation anew, in which these kernels run under any sanitizer.
-inline void reset(cudasim::options with = {}) {
+inline void start_anew(cudasim::options with = {}) {
   cudasim::register_serial(scale, scale_serial);
   cudasim::register_serial(fill, fill_serial);
 #if defined(__SANITIZE_THREAD__)
@@ -81,7 +81,7 @@ struct world {
   static constexpr std::size_t bytes = count * sizeof(float);
 
   explicit world(cudasim::options const& with = {}) {
-    reset(with);
+    start_anew(with);
     compute = make_stream();
     d2h = make_stream();
     h2d = make_stream();

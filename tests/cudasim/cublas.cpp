@@ -142,8 +142,12 @@ cublasStatus_t check(gemm_arguments const& call) {
 /// `rows` x `columns` as the product takes it.
 stored_matrix operand(void const* data, int rows, int columns, int stride, cublasOperation_t how, long long next) {
   bool const transposed = how != CUBLAS_OP_N;
-  return {static_cast<float const*>(data), transposed ? columns : rows, transposed ? rows : columns, stride,
-          transposed, next};
+  return {static_cast<float const*>(data),
+          transposed ? columns : rows,
+          transposed ? rows : columns,
+          stride,
+          transposed,
+          next};
 }
 
 product row_major(gemm_arguments const& call) {
@@ -197,9 +201,10 @@ bool translate(char const* what, stored_matrix& matrix, int batch, int device) {
 
 bool has_workspace(char const* function, cublasContext const& handle) {
   if (handle.workspace != nullptr) return true;
-  sim().report(fmt::format("product without a workspace: {} before cublasSetWorkspace, or after cublasSetStream, which "
-                           "takes it away; results need not be reproducible",
-                           function));
+  sim().report(
+      fmt::format("product without a workspace: {} before cublasSetWorkspace, or after cublasSetStream, which "
+                  "takes it away; results need not be reproducible",
+                  function));
   return false;
 }
 
@@ -234,9 +239,10 @@ cublasStatus_t multiply(char const* function, cublasHandle_t handle, gemm_argume
     if (error != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
     bool const elsewhere = stream->device.index != this_thread().device || state->device != stream->device.index;
     if (elsewhere) {
-      sim().report(fmt::format("stream of another device: {} with a handle of device {} on the stream {} while device {} "
-                               "is current",
-                               function, state->device, stream->name.view(), this_thread().device));
+      sim().report(
+          fmt::format("stream of another device: {} with a handle of device {} on the stream {} while device {} "
+                      "is current",
+                      function, state->device, stream->name.view(), this_thread().device));
       return CUBLAS_STATUS_EXECUTION_FAILED;
     }
     if (call.m == 0 || call.n == 0 || call.k == 0 || call.batch == 0) return CUBLAS_STATUS_SUCCESS;
@@ -340,19 +346,19 @@ cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
-                            int k, const void* alpha, const void* A, cudaDataType Atype, int lda, const void* B,
-                            cudaDataType Btype, int ldb, const void* beta, void* C, cudaDataType Ctype, int ldc,
+                            int k, void const* alpha, void const* A, cudaDataType Atype, int lda, void const* B,
+                            cudaDataType Btype, int ldb, void const* beta, void* C, cudaDataType Ctype, int ldc,
                             cublasComputeType_t computeType, cublasGemmAlgo_t) {
-  return multiply("cublasGemmEx", handle, {transa, transb, m,    n, k,     alpha, A, Atype, lda, 0,     B,
-                                           Btype,  ldb,    0,    beta, C,  Ctype, ldc, 0,   1,   false, computeType});
+  return multiply("cublasGemmEx", handle, {transa, transb, m, n,    k, alpha, A,   Atype, lda, 0,     B,
+                                           Btype,  ldb,    0, beta, C, Ctype, ldc, 0,     1,   false, computeType});
 }
 
 cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
-                                          int m, int n, int k, const void* alpha, const void* A, cudaDataType Atype,
-                                          int lda, long long int strideA, const void* B, cudaDataType Btype, int ldb,
-                                          long long int strideB, const void* beta, void* C, cudaDataType Ctype,
-                                          int ldc, long long int strideC, int batchCount,
-                                          cublasComputeType_t computeType, cublasGemmAlgo_t) {
+                                          int m, int n, int k, void const* alpha, void const* A, cudaDataType Atype,
+                                          int lda, long long int strideA, void const* B, cudaDataType Btype, int ldb,
+                                          long long int strideB, void const* beta, void* C, cudaDataType Ctype, int ldc,
+                                          long long int strideC, int batchCount, cublasComputeType_t computeType,
+                                          cublasGemmAlgo_t) {
   return multiply("cublasGemmStridedBatchedEx", handle,
                   {transa, transb, m,       n,    k, alpha, A,   Atype,   lda,        strideA, B,
                    Btype,  ldb,    strideB, beta, C, Ctype, ldc, strideC, batchCount, true,    computeType});

@@ -136,8 +136,8 @@ void block_fibers::make_fiber(cuda_thread& thread) {
   auto const stack = stacks.allocate();
   thread.stack = {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
   boost::context::preallocated const place(stack.sp, stack.size, stack);
-  thread.own = boost::context::fiber(
-      std::allocator_arg, place, stacks, [this, &thread](boost::context::fiber&& scheduler) {
+  thread.own =
+      boost::context::fiber(std::allocator_arg, place, stacks, [this, &thread](boost::context::fiber&& scheduler) {
         arrive_on_stack(nullptr, &scheduler_stack_);
         thread.caller = std::move(scheduler);
         while (!quit_) {
@@ -202,8 +202,7 @@ std::uint64_t block_fibers::wait_in_warp(unsigned mask, std::uint64_t bits, int 
 }
 
 access_time block_fibers::now() const {
-  return {current_->number, current_->warp(), block_epoch_,
-          warp_epochs_[static_cast<std::size_t>(current_->warp())]};
+  return {current_->number, current_->warp(), block_epoch_, warp_epochs_[static_cast<std::size_t>(current_->warp())]};
 }
 
 void block_fibers::report(std::string const& text) {

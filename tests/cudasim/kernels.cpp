@@ -150,9 +150,10 @@ std::function<void(stream_state&)> work_of(std::string const& name, cudaLaunchCo
 cudaError_t launch_on(stream_state& stream, cudaLaunchConfig_t const& config, detail::kernel_call const& call) {
   auto const name = name_of(call.kernel);
   if (stream.device.index != this_thread().device) {
-    sim().report(fmt::format("stream of another device: the kernel '{}' is launched on the stream {} while device {} is "
-                             "current",
-                             name, stream.name.view(), this_thread().device));
+    sim().report(
+        fmt::format("stream of another device: the kernel '{}' is launched on the stream {} while device {} is "
+                    "current",
+                    name, stream.name.view(), this_thread().device));
     return cudaErrorInvalidResourceHandle;
   }
   if (!is_possible(name, config)) return cudaErrorInvalidConfiguration;

@@ -76,9 +76,10 @@ std::string shared_storage::write(std::size_t index, void const* from, access_ti
   if (!races) return {};
   return before.read.thread != now.thread
              ? race(index, "writes", now, before.read.thread, "read")
-             : fmt::format("missing __syncthreads: thread {} writes {}[{}], which other threads read since the last "
-                           "barrier",
-                           now.thread, name_, index);
+             : fmt::format(
+                   "missing __syncthreads: thread {} writes {}[{}], which other threads read since the last "
+                   "barrier",
+                   now.thread, name_, index);
 }
 
 }  // namespace detail

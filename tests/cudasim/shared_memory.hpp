@@ -55,8 +55,7 @@ class shared_storage {
 
 class shared_memory {
  public:
-  detail::shared_storage& find(void const* declaration, std::size_t element_bytes, std::size_t count,
-                               char const* name);
+  detail::shared_storage& find(void const* declaration, std::size_t element_bytes, std::size_t count, char const* name);
   void poison();
 
  private:

@@ -19,10 +19,9 @@
 #define __launch_bounds__(...)
 
 /// `count` elements of `type`, one array for all threads of a block; `__shared__ type name[count]` on a GPU.
-#define FERRY_SHARED_ARRAY(type, name, count)                     \
-  static char name##_of_the_block;                                \
-  ::cudasim::shared_array<type> const name(&name##_of_the_block, \
-                                           static_cast<unsigned>(count), #name)
+#define FERRY_SHARED_ARRAY(type, name, count) \
+  static char name##_of_the_block;            \
+  ::cudasim::shared_array<type> const name(&name##_of_the_block, static_cast<unsigned>(count), #name)
 
 inline constexpr int warpSize = 32;
 
@@ -61,7 +60,7 @@ inline T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
 }
 
 template <typename... Parameters, typename... Arguments>
-inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(Parameters...),
                                       Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
   return ::cudasim::detail::launch(
