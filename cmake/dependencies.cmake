@@ -59,6 +59,8 @@ endif()
 if(FERRY_BUILD_TESTS)
   # GoogleTest: unit, contract, stress and end-to-end tests.
   find_package(GTest REQUIRED)
+  # Boost.Context: the emulated GPU of the tests runs every CUDA thread of a block as a fiber.
+  find_package(Boost 1.74 REQUIRED COMPONENTS context)
   # rapidcheck: property tests of the arena, the store and the session.
   find_package(rapidcheck REQUIRED)
 endif()

@@ -1,0 +1,96 @@
+// The whole of the emulation, and what each thread has of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calls.hpp"
+#include "capture.hpp"
+#include "cudasim.hpp"
+#include "device/order_checker.hpp"
+#include "device/order_report.hpp"
+#include "memory.hpp"
+#include "order.hpp"
+#include "streams.hpp"
+#include "virtual_clock.hpp"
+
+namespace cudasim {
+
+/// How kernels run; see kernels.cpp.
+struct kernel_settings {
+  mode how = mode::fibers;
+  thread_order order = thread_order::forward;
+  std::uint64_t seed = 0;
+};
+
+struct emulation {
+  explicit emulation(options const& with);
+  emulation(emulation const&) = delete;
+  emulation& operator=(emulation const&) = delete;
+  ~emulation();
+
+  /// Waits for all streams and ends them.
+  void finish();
+
+  void report(std::string text);
+  [[nodiscard]] device_state* device(int index);
+  [[nodiscard]] ferry::stream_environment environment(device_state& of);
+  [[nodiscard]] std::vector<std::string> violations() const;
+
+  options const settings;
+  std::uint64_t const generation;
+  ferry::order_checker checker;
+  declared_blocks blocks;
+  call_book calls;
+  memory_map memory;
+  virtual_clock clock;
+  capture_table captures;
+  graph_table graphs;
+  std::atomic<std::size_t> cublas_handles{0};
+  std::atomic<std::size_t> ranges_pushed{0}, ranges_popped{0}, marks{0};
+
+  mutable std::mutex mutex;  // guards what follows
+  kernel_settings kernels;
+  std::shared_ptr<std::function<void(char const*)> const> before_operation;
+
+ private:
+  std::function<void(ferry::label const&)> const no_hook_;
+  mutable std::mutex found_mutex_;
+  ferry::violation_list found_;
+  std::vector<std::unique_ptr<device_state>> devices_;
+
+ public:
+  event_table events;
+  stream_table streams;  // last: its threads use all of the above
+};
+
+/// The one there is.
+[[nodiscard]] emulation& sim();
+void replace(options const& with);
+
+/// What the next operation of a thread is called and touches besides its arguments.
+struct announcement {
+  ferry::label name;
+  std::vector<ferry::memory_access> accesses;
+};
+
+/// What CUDA keeps per host thread.
+struct thread_state {
+  std::uint64_t generation = 0;
+  int device = 0;
+  cudaError_t last_error = cudaSuccess;
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+  virtual_duration now{0};
+  std::vector<std::string> ranges;  ///< of the profiler, innermost last
+  std::optional<announcement> announced;
+  bool in_host_function = false;
+};
+[[nodiscard]] thread_state& this_thread();
+
+}  // namespace cudasim
