@@ -113,7 +113,10 @@ cudaError_t begin_call(char const* function, call_rules const& rules) {
 
 cudaError_t end_call(cudaError_t result, call_rules const& rules) {
   if (result == cudaSuccess && rules.cleans_up && rules.current_device) result = error_of_current_device();
-  if (result != cudaSuccess) this_thread().last_error = result;
+  if (result != cudaSuccess) {
+    this_thread().last_error = result;
+    this_thread().announced.reset();  // it was for the call that failed, not for the next
+  }
   return result;
 }
 

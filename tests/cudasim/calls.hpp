@@ -42,9 +42,9 @@ class call_book {
 
 /// What a function needs, and what forbids it.
 struct call_rules {
-  bool without_driver = false;   ///< answers although there is no driver or device
-  bool current_device = true;    ///< fails when the current device is broken
-  bool cleans_up = false;        ///< on a broken device does its work all the same, and then fails
+  bool without_driver = false;  ///< answers although there is no driver or device
+  bool current_device = true;   ///< fails when the current device is broken
+  bool cleans_up = false;       ///< on a broken device does its work all the same, and then fails
   bool unsafe_in_capture = false;
 };
 

@@ -23,7 +23,7 @@ class forwarding_hooks final : public ferry::order_hooks {
     sim().checker.host_access(access, name);
   }
   void announce(ferry::label const& name, std::span<ferry::memory_access const> accesses) override {
-    sim().checker.announce(name, accesses);
+    this_thread().announced = {name, {accesses.begin(), accesses.end()}};
   }
   void hand_over(void const* channel) override { sim().checker.hand_over(channel); }
   void take_over(void const* channel) override { sim().checker.take_over(channel); }
@@ -45,10 +45,6 @@ ferry::order_hooks& order() {
 }
 
 std::vector<std::string> violations() { return sim().violations(); }
-
-void declare_accesses(std::span<ferry::memory_access const> accesses) {
-  this_thread().declared.emplace(accesses.begin(), accesses.end());
-}
 
 void fail(std::string const& function, int nth, cudaError_t error) { sim().calls.fail(function, nth, error); }
 void break_device(int device, cudaError_t error) { device_at(device).break_with(error); }

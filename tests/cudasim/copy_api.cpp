@@ -69,9 +69,8 @@ operation make_copy(ferry::label const& name, void* to, side const& to_side, voi
   if (from_side.in) result.accesses.push_back(ferry::reads(from, bytes));
   if (to_side.in) result.accesses.push_back(ferry::writes(to, bytes));
   result.cost = cost_of(to_side, from_side, bytes);
-  gated_link* const link = result.cost.what == work_cost::kind::copy
-                               ? &own.device(result.cost.device)->link(result.cost.which)
-                               : nullptr;
+  gated_link* const link =
+      result.cost.what == work_cost::kind::copy ? &own.device(result.cost.device)->link(result.cost.which) : nullptr;
   result.run = [link, bytes, target = own.memory.bytes_at(to), source = own.memory.bytes_at(from)](stream_state& on) {
     if (link != nullptr) {
       on.copy_ready = link->copy(target, source, bytes, on.copy_ready);
@@ -102,9 +101,10 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
   }
   bool const pageable = !source.in || !target.in;
   if (pageable) {
-    own.report(fmt::format("pageable asynchronous copy: '{}' {} memory that is neither pinned nor registered, so it is "
-                           "not asynchronous",
-                           name.view(), !source.in ? "reads" : "writes"));
+    own.report(
+        fmt::format("pageable asynchronous copy: '{}' {} memory that is neither pinned nor registered, so it is "
+                    "not asynchronous",
+                    name.view(), !source.in ? "reads" : "writes"));
     if (own.captures.number_of(*stream) != 0) return cudaErrorStreamCaptureUnsupported;
   }
   cudaError_t const result = submit(*stream, make_copy(name, to, to_side, from, from_side, bytes));
@@ -153,7 +153,7 @@ using namespace cudasim;
 
 extern "C" {
 
-cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* dst, void const* src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream) {
   return api_call("cudaMemcpyAsync", by_handle, [&] { return copy(dst, src, count, kind, stream); });
 }
 

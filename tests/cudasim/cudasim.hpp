@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -53,9 +52,6 @@ void reset(options const& with = {});
 [[nodiscard]] ferry::order_hooks& order();
 /// All mistakes since `reset`, each text once.
 [[nodiscard]] std::vector<std::string> violations();
-/// The next operation that this thread enqueues accesses these bytes besides those of its arguments: what a host
-/// function touches shows in no argument.
-void declare_accesses(std::span<ferry::memory_access const> accesses);
 
 // Faults.
 

@@ -74,6 +74,12 @@ struct emulation {
 [[nodiscard]] emulation& sim();
 void replace(options const& with);
 
+/// What the next operation of a thread is called and touches besides its arguments.
+struct announcement {
+  ferry::label name;
+  std::vector<ferry::memory_access> accesses;
+};
+
 /// What CUDA keeps per host thread.
 struct thread_state {
   std::uint64_t generation = 0;
@@ -82,7 +88,7 @@ struct thread_state {
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   virtual_duration now{0};
   std::vector<std::string> ranges;  ///< of the profiler, innermost last
-  std::optional<std::vector<ferry::memory_access>> declared;
+  std::optional<announcement> announced;
   bool in_host_function = false;
 };
 [[nodiscard]] thread_state& this_thread();

@@ -162,9 +162,8 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* memPool, const struct cudaMemPoolPr
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool) {
-  return api_call("cudaMemPoolDestroy", destroying, [&] {
-    return sim().memory.remove_pool(pool_number(memPool)) ? cudaSuccess : cudaErrorInvalidValue;
-  });
+  return api_call("cudaMemPoolDestroy", destroying,
+                  [&] { return sim().memory.remove_pool(pool_number(memPool)) ? cudaSuccess : cudaErrorInvalidValue; });
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void* value) {
@@ -198,7 +197,7 @@ cudaError_t cudaHostUnregister(void* ptr) {
   });
 }
 
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes* attributes, const void* ptr) {
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes* attributes, void const* ptr) {
   return api_call("cudaPointerGetAttributes", call_rules{}, [&] {
     if (attributes == nullptr) return cudaErrorInvalidValue;
     auto* const address = const_cast<void*>(ptr);

@@ -45,18 +45,18 @@ struct nvtxDomainRegistration_st {
 
 extern "C" {
 
-int nvtxRangePushA(const char* message) { return cudasim::push(message); }
-int nvtxRangePushEx(const nvtxEventAttributes_t* eventAttrib) { return cudasim::push(cudasim::text_of(eventAttrib)); }
+int nvtxRangePushA(char const* message) { return cudasim::push(message); }
+int nvtxRangePushEx(nvtxEventAttributes_t const* eventAttrib) { return cudasim::push(cudasim::text_of(eventAttrib)); }
 int nvtxRangePop() { return cudasim::pop(); }
-void nvtxMarkA(const char*) { cudasim::mark(); }
-void nvtxMarkEx(const nvtxEventAttributes_t*) { cudasim::mark(); }
+void nvtxMarkA(char const*) { cudasim::mark(); }
+void nvtxMarkEx(nvtxEventAttributes_t const*) { cudasim::mark(); }
 
-nvtxDomainHandle_t nvtxDomainCreateA(const char* name) { return new nvtxDomainRegistration_st{name}; }
+nvtxDomainHandle_t nvtxDomainCreateA(char const* name) { return new nvtxDomainRegistration_st{name}; }
 void nvtxDomainDestroy(nvtxDomainHandle_t domain) { delete domain; }
-int nvtxDomainRangePushEx(nvtxDomainHandle_t, const nvtxEventAttributes_t* eventAttrib) {
+int nvtxDomainRangePushEx(nvtxDomainHandle_t, nvtxEventAttributes_t const* eventAttrib) {
   return cudasim::push(cudasim::text_of(eventAttrib));
 }
 int nvtxDomainRangePop(nvtxDomainHandle_t) { return cudasim::pop(); }
-void nvtxDomainMarkEx(nvtxDomainHandle_t, const nvtxEventAttributes_t*) { cudasim::mark(); }
+void nvtxDomainMarkEx(nvtxDomainHandle_t, nvtxEventAttributes_t const*) { cudasim::mark(); }
 
 }  // extern "C"

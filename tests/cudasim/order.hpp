@@ -1,7 +1,7 @@
 // What the emulation is told of sub-allocations, hand-overs and host accesses, and passes on to Ferry's order checker.
 //
-// It remembers the blocks that were declared: a kernel's pointer stands for the bytes from there to the end of the block
-// it lies in. Threads: any; one lock inside.
+// It remembers the blocks that were declared: a kernel's pointer stands for the bytes from there to the end of the
+// block it lies in. Threads: any; one lock inside.
 #pragma once
 
 #include <cstddef>

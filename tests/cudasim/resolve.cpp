@@ -11,9 +11,10 @@ resolved<stream_state> resolve_stream(char const* function, cudaStream_t handle)
   emulation& own = sim();
   bool const is_default = handle == nullptr || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
   if (is_default) {
-    own.report(fmt::format("default stream: {} uses it, which orders it with work that has nothing to do with it; "
-                           "create a stream",
-                           function));
+    own.report(
+        fmt::format("default stream: {} uses it, which orders it with work that has nothing to do with it; "
+                    "create a stream",
+                    function));
     device_state* const device = own.device(this_thread().device);
     if (device == nullptr) return {nullptr, cudaErrorInvalidDevice};
     return {&own.streams.default_of(*device, own.environment(*device)), device->broken.load()};
@@ -37,6 +38,7 @@ resolved<event_state> resolve_event(char const* function, cudaEvent_t handle) {
 }
 
 ferry::label operation_name(char const* otherwise) {
+  if (auto const& announced = this_thread().announced) return announced->name;
   auto const& ranges = this_thread().ranges;
   return ferry::label::truncated(ranges.empty() ? otherwise : std::string_view(ranges.back()));
 }

@@ -18,7 +18,7 @@ struct resolved {
 [[nodiscard]] resolved<stream_state> resolve_stream(char const* function, cudaStream_t handle);
 [[nodiscard]] resolved<event_state> resolve_event(char const* function, cudaEvent_t handle);
 
-/// What the thread's innermost profiler range is called, or `otherwise`.
+/// What the operation was announced as, or the thread's innermost profiler range is called, or `otherwise`.
 [[nodiscard]] ferry::label operation_name(char const* otherwise);
 
 /// "'device memory 3' [+64,+128), which has 96 bytes"

@@ -76,9 +76,10 @@ cudaError_t wait_in_capture(stream_state& stream, event_state const& event) {
   emulation& own = sim();
   auto const number = own.captures.number_of(stream);
   if (event.capture == number) return cudaSuccess;
-  own.report(fmt::format("forbidden while capturing: cudaStreamWaitEvent on the stream {} joins captured work with work "
-                         "that is not captured",
-                         stream.name.view()));
+  own.report(
+      fmt::format("forbidden while capturing: cudaStreamWaitEvent on the stream {} joins captured work with work "
+                  "that is not captured",
+                  stream.name.view()));
   own.captures.invalidate(stream);
   return cudaErrorStreamCaptureIsolation;
 }

@@ -82,10 +82,6 @@ void stream_state::await_all() noexcept {
 
 cudaError_t enqueue(stream_state& on, operation work) {
   emulation& own = sim();
-  if (auto& declared = this_thread().declared) {
-    work.accesses.insert(work.accesses.end(), declared->begin(), declared->end());
-    declared.reset();
-  }
   if (own.clock.running()) {
     std::lock_guard const lock(on.time_mutex);
     on.virtual_end = own.clock.enqueue(work.cost, work.name, on.virtual_end, this_thread().now);
@@ -102,6 +98,9 @@ cudaError_t enqueue(stream_state& on, operation work) {
 }
 
 cudaError_t submit(stream_state& on, operation work) {
+  if (auto const announced = std::exchange(this_thread().announced, std::nullopt)) {
+    work.accesses.insert(work.accesses.end(), announced->accesses.begin(), announced->accesses.end());
+  }
   return sim().captures.add(on, work) ? cudaSuccess : enqueue(on, std::move(work));
 }
 

@@ -78,9 +78,9 @@ struct stream_state {
   int priority = 0;  ///< as it was made
   std::atomic<std::uint64_t> submitted{0};
   std::atomic<std::uint64_t> finished{0};
-  ferry::doorbell progress;                      // rung after `finished` changed
-  std::atomic<bool> copied_last{false};          // nothing but copies since the last copy was enqueued
-  ferry::link_clock::time_point copy_ready{};    // the stream's thread only: where the next copy may start
+  ferry::doorbell progress;                    // rung after `finished` changed
+  std::atomic<bool> copied_last{false};        // nothing but copies since the last copy was enqueued
+  ferry::link_clock::time_point copy_ready{};  // the stream's thread only: where the next copy may start
   std::mutex time_mutex;
   virtual_duration virtual_end{0};  // guarded by `time_mutex`
   ferry::host_stream stream;        // last, so that its thread ends before the rest goes

@@ -19,9 +19,9 @@ using virtual_duration = std::chrono::nanoseconds;
 struct work_cost {
   enum class kind : std::uint8_t { none, kernel, gemm, copy, host_function };
   kind what = kind::none;
-  int device = 0;                                ///< of a copy
+  int device = 0;                               ///< of a copy
   direction which = direction::device_to_host;  ///< of a copy
-  double amount = 0;                             ///< bytes of a copy, floating-point operations of a product
+  double amount = 0;                            ///< bytes of a copy, floating-point operations of a product
 };
 
 class virtual_clock {

@@ -18,8 +18,8 @@ typedef enum nvtxMessageType_t {
 } nvtxMessageType_t;
 
 typedef union nvtxMessageValue_t {
-  const char* ascii;
-  const wchar_t* unicode;
+  char const* ascii;
+  wchar_t const* unicode;
 } nvtxMessageValue_t;
 
 typedef struct nvtxEventAttributes_v2 {
@@ -50,17 +50,17 @@ typedef struct nvtxDomainRegistration_st* nvtxDomainHandle_t;
 
 extern "C" {
 
-int nvtxRangePushA(const char* message);
-int nvtxRangePushEx(const nvtxEventAttributes_t* eventAttrib);
+int nvtxRangePushA(char const* message);
+int nvtxRangePushEx(nvtxEventAttributes_t const* eventAttrib);
 int nvtxRangePop(void);
-void nvtxMarkA(const char* message);
-void nvtxMarkEx(const nvtxEventAttributes_t* eventAttrib);
+void nvtxMarkA(char const* message);
+void nvtxMarkEx(nvtxEventAttributes_t const* eventAttrib);
 
-nvtxDomainHandle_t nvtxDomainCreateA(const char* name);
+nvtxDomainHandle_t nvtxDomainCreateA(char const* name);
 void nvtxDomainDestroy(nvtxDomainHandle_t domain);
-int nvtxDomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* eventAttrib);
+int nvtxDomainRangePushEx(nvtxDomainHandle_t domain, nvtxEventAttributes_t const* eventAttrib);
 int nvtxDomainRangePop(nvtxDomainHandle_t domain);
-void nvtxDomainMarkEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* eventAttrib);
+void nvtxDomainMarkEx(nvtxDomainHandle_t domain, nvtxEventAttributes_t const* eventAttrib);
 
 }  // extern "C"
 
