@@ -8,10 +8,12 @@
 namespace ferry::testing {
 namespace {
 
-constexpr std::uint32_t items = 64;
+constexpr std::uint32_t segments = 8;
+constexpr std::uint32_t items_per_segment = 8;
+constexpr std::uint32_t items = segments * items_per_segment;
 constexpr std::size_t chunk_bytes = 64 << 10;
 
-/// Everything leaves in forward and comes back in backward; an item is a segment.
+/// Everything leaves in forward and comes back in backward.
 class HotPath : public CudaTest {
  protected:
   void start(std::size_t chunks_per_item) {
@@ -32,14 +34,18 @@ class HotPath : public CudaTest {
     CudaTest::TearDown();
   }
 
+  static item_key key(std::uint32_t i) {
+    return {0, i / items_per_segment, label("x" + std::to_string(i % items_per_segment))};
+  }
+
   void step() {
     session_->begin_step();
     for (std::uint32_t i = 0; i < items; ++i) {
-      session_->save({0, i, "x"}, session_->allocate(item_bytes_, *compute_), *compute_).end();
+      session_->save(key(i), session_->allocate(item_bytes_, *compute_), *compute_).end();
     }
     for (std::uint32_t i = items; i-- > 0;) {
-      session_->restore({0, i, "x"}, *compute_).end();
-      session_->release({0, i, "x"});
+      session_->restore(key(i), *compute_).end();
+      session_->release(key(i));
     }
     session_->end_step();
     session_->synchronize();
@@ -47,7 +53,7 @@ class HotPath : public CudaTest {
 
   /// Of one step, after some have gone before.
   std::map<std::string, std::size_t> calls_of_a_step() {
-    for (int i = 0; i < 4; ++i) step();
+    for (int i = 0; i < 20; ++i) step();
     auto const before = session_->stats();
     cudasim::reset_calls();
     step();
