@@ -11,6 +11,14 @@ set(FERRY_CUDA_DEVICE_SOURCES
   ${PROJECT_SOURCE_DIR}/lib/device/cuda_presence.cpp
   ${PROJECT_SOURCE_DIR}/lib/device/cuda_stream.cpp)
 
+set(FERRY_CUDA_NN_SOURCES
+  ${PROJECT_SOURCE_DIR}/lib/nn/attention_cuda.cpp
+  ${PROJECT_SOURCE_DIR}/lib/nn/cublas_library.cpp
+  ${PROJECT_SOURCE_DIR}/lib/nn/cuda_call.cpp
+  ${PROJECT_SOURCE_DIR}/lib/nn/gemm_cuda.cpp
+  ${PROJECT_SOURCE_DIR}/lib/nn/kernels/kernels.cu
+  ${PROJECT_SOURCE_DIR}/lib/nn/ops_cuda.cpp)
+
 if(NOT FERRY_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "FERRY_CUDA=${FERRY_CUDA}: give AUTO, ON or OFF")
 endif()

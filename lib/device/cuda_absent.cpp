@@ -11,6 +11,10 @@ constexpr char const* why = "this build has no CUDA; build with -DFERRY_CUDA=ON,
 
 std::unique_ptr<cuda_device> make_cuda_device(cuda_device_options) { throw no_cuda(why); }
 
-cuda_presence find_cuda() { return {.why_not = why}; }
+cuda_presence find_cuda() {
+  cuda_presence none;
+  none.why_not = why;
+  return none;
+}
 
 }  // namespace ferry

@@ -61,18 +61,17 @@ std::filesystem::path cache_folder() {
 
 std::optional<measured_speed> remembered_speed(cuda_description const& gpu, std::filesystem::path const& folder) {
   if (folder.empty()) return std::nullopt;
-  std::ifstream file(file_of(gpu, folder));
-  auto const stored = nlohmann::json::parse(file, nullptr, false);
-  if (!stored.is_object()) return std::nullopt;
   try {
+    std::ifstream file(file_of(gpu, folder));
+    auto const stored = nlohmann::json::parse(file);
     bool const ours = stored.at("format") == format_name && stored.at("version") == format_version &&
                       stored.at("pci_bus_id") == gpu.pci_bus_id;
     measured_speed const speed{stored.at("device_to_host_gbps").get<double>(),
                                stored.at("host_to_device_gbps").get<double>()};
     auto const sane = [](double gbps) { return std::isfinite(gbps) && gbps > 0 && gbps < 1e4; };
     if (ours && sane(speed.device_to_host) && sane(speed.host_to_device)) return speed;
-  } catch (nlohmann::json::exception const&) {
-    return std::nullopt;  // somebody else's file, or half of one
+  } catch (std::exception const&) {
+    return std::nullopt;  // there is none, it is somebody else's, or half of one
   }
   return std::nullopt;
 }

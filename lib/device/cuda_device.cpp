@@ -74,23 +74,30 @@ class cuda_device_implementation final : public cuda_device {
   [[nodiscard]] gpu_stream& own(stream_ref stream) const { return native_of<gpu_stream>(*this, stream, "stream"); }
   [[nodiscard]] gpu_event& own(event_ref event) const { return native_of<gpu_event>(*this, event, "event"); }
   void require_measurable(gpu_event const& event);
-  [[nodiscard]] cuda::stream_surroundings surroundings() { return {ordinal_, state_, books_}; }
+  void wait_for_what_runs() noexcept;
+  [[nodiscard]] cuda::stream_surroundings surroundings() { return {ordinal_, state_, work_->books}; }
 
   int const ordinal_;
   int const architecture_;
   device_capabilities capabilities_;
   order_hooks* const order_;
   support::logger log_{log_level::warning};
-  cuda::health state_;
+
+  /// What host functions look at, which CUDA may run late.
+  struct working_state {
+    cuda::health health;
+    std::mutex books;
+    std::deque<gpu_stream> streams;
+  };
+  std::unique_ptr<working_state> work_ = std::make_unique<working_state>();
+  cuda::health& state_ = work_->health;
   cuda::bounded_memory device_memory_;
   cuda::bounded_memory pinned_memory_;
 
-  std::mutex books_;
   std::mutex events_mutex_;
   std::deque<gpu_event> events_;
   std::vector<gpu_event*> spare_events_[2];  // by timing
   std::mutex streams_mutex_;
-  std::deque<gpu_stream> streams_;
 };
 
 std::size_t half_of_machine_bytes() {
@@ -123,8 +130,12 @@ cuda_device_implementation::cuda_device_implementation(cuda_device_options const
 
 cuda_device_implementation::~cuda_device_implementation() {
   // All of them before an event or a byte goes: they may be waiting for each other.
-  for (auto& stream : streams_) stream.close();
+  for (auto& stream : work_->streams) stream.close();
   for (auto& event : events_) state_.succeeded(cudaEventDestroy(event.native));
+  if (std::ranges::none_of(work_->streams, &gpu_stream::has_calls)) return;
+  // CUDA has failed to say when it is done. It may call yet, and must find what it was given.
+  for (auto& stream : work_->streams) stream.abandon();
+  static_cast<void>(work_.release());
 }
 
 void* cuda_device_implementation::allocate(memory_space space, std::size_t bytes) {
@@ -134,6 +145,7 @@ void* cuda_device_implementation::allocate(memory_space space, std::size_t bytes
 
 void cuda_device_implementation::deallocate(memory_space space, void* address) noexcept {
   if (address == nullptr) return;
+  if (state_.is_lost()) wait_for_what_runs();
   bool const known =
       space == memory_space::device ? device_memory_.deallocate(address) : pinned_memory_.deallocate(address);
   if (!known) {
@@ -142,10 +154,18 @@ void cuda_device_implementation::deallocate(memory_space space, void* address) n
   }
 }
 
+/// A lost device may still be at work, and whoever frees memory of it could not find out. CUDA may not tell either.
+void cuda_device_implementation::wait_for_what_runs() noexcept {
+  std::lock_guard const lock(streams_mutex_);
+  for (auto& stream : work_->streams) {
+    if (stream.is_open()) state_.succeeded(cudaStreamSynchronize(stream.native()));
+  }
+}
+
 stream_ref cuda_device_implementation::create_stream(stream_kind kind, label const& name) {
   state_.check();
   std::lock_guard const lock(streams_mutex_);
-  return {*this, &streams_.emplace_back(kind, name, surroundings())};
+  return {*this, &work_->streams.emplace_back(kind, name, surroundings())};
 }
 
 void cuda_device_implementation::destroy_stream(stream_ref stream) noexcept {
@@ -160,8 +180,8 @@ stream_ref cuda_device_implementation::adopt_stream(void* handle) {
         "cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)");
   }
   std::lock_guard const lock(streams_mutex_);
-  auto const known = std::ranges::find_if(streams_, [&](gpu_stream& each) { return each.native() == native; });
-  if (known == streams_.end()) return {*this, &streams_.emplace_back(native, "borrowed", surroundings())};
+  auto const known = std::ranges::find_if(work_->streams, [&](gpu_stream& each) { return each.native() == native; });
+  if (known == work_->streams.end()) return {*this, &work_->streams.emplace_back(native, "borrowed", surroundings())};
   known->reopen();
   return {*this, &*known};
 }

@@ -84,6 +84,7 @@ gpu_stream::host_call& gpu_stream::take_call() {
   }
   host_call* const taken = spare_calls_.back();
   spare_calls_.pop_back();
+  ++calls_under_way_;
   return *taken;
 }
 
@@ -91,6 +92,7 @@ void gpu_stream::give_back(host_call& call) noexcept {
   call.work.reset();
   std::lock_guard const lock(calls_mutex_);
   spare_calls_.push_back(&call);
+  --calls_under_way_;
 }
 
 void gpu_stream::run(void* call) noexcept {
@@ -104,7 +106,7 @@ void gpu_stream::run(host_call& call) noexcept {
                                                                 call.name.view(), name_.view(), cause)});
   };
   try {
-    if (!failed_at(call.sequence)) call.work();
+    if (!abandoned_.load() && !failed_at(call.sequence)) call.work();
   } catch (std::exception const& cause) {
     failed(cause.what());
   } catch (...) {

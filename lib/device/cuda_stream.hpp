@@ -41,7 +41,7 @@ struct gpu_event {
   ticket mark;
 };
 
-/// What all streams of one device share; lives in the device.
+/// What all streams of one device share; lives with them.
 struct stream_surroundings {
   int ordinal = 0;
   health& state;
@@ -65,6 +65,10 @@ class gpu_stream {
   [[nodiscard]] bool is_open() const noexcept { return open_.load(); }
   [[nodiscard]] label const& name() const noexcept { return name_; }
   void reopen() noexcept { open_.store(true); }
+  /// CUDA has host functions of this stream that have not run. Once closed: CUDA could not say that they have.
+  [[nodiscard]] bool has_calls() const noexcept { return calls_under_way_.load() > 0; }
+  /// Host functions that come up from now on do nothing.
+  void abandon() noexcept { abandoned_.store(true); }
 
   // Throw: `invalid_argument` once closed, `cuda_error`.
   void launch(label const& name, unique_function<void()> work);
@@ -105,6 +109,8 @@ class gpu_stream {
   bool const owned_;
   cudaStream_t native_ = nullptr;
   std::atomic<bool> open_{true};
+  std::atomic<bool> abandoned_{false};
+  std::atomic<std::size_t> calls_under_way_{0};
 
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<bool> keeps_books_{false};

@@ -4,6 +4,10 @@
 #include <cctype>
 #include <fstream>
 
+#if defined(FERRY_HAS_NUMA)
+#include <numaif.h>
+#endif
+
 namespace ferry {
 
 int numa_node_of(std::string_view pci_bus_id, std::string const& sysfs) {

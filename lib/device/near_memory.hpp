@@ -4,10 +4,6 @@
 #include <string>
 #include <string_view>
 
-#if defined(FERRY_HAS_NUMA)
-#include <numaif.h>
-#endif
-
 namespace ferry {
 
 /// The node of the PCI device "0000:3b:00.0"; -1 where the machine does not tell.
@@ -23,12 +19,10 @@ class near_memory {
   ~near_memory();
 
  private:
-#if defined(FERRY_HAS_NUMA)
   static constexpr unsigned long most_nodes = 1024;
-  int mode_before_ = MPOL_DEFAULT;
+  int mode_before_ = 0;
   unsigned long nodes_before_[most_nodes / (8 * sizeof(unsigned long))]{};
   bool changed_ = false;
-#endif
 };
 
 }  // namespace ferry

@@ -50,7 +50,8 @@ activation gpt::forward_block(route const& way, std::uint32_t layer, activation 
     });
   } else {
     heads = tape.compute(layer, item::heads, whole(item::heads), {&qkv}, [=, this](recipe_context const& c) {
-      ops_->tiled_attention_forward(c.stream, c.output_as<float>(), c.input_as<float>(0), attention(B));
+      ops_->tiled_attention_forward(c.stream, c.output_as<float>(), c.input_as<float>(0), workspace_.as<float>(),
+                                    attention(B));
     });
   }
   qkv.end();
@@ -116,7 +117,7 @@ void gpt::backward_mlp(route const& way, std::uint32_t layer, block& dx) {
   auto const stream = tape.stream();
   auto const w = weights(layer);
   auto const d = gradients(layer);
-  auto* const sums = workspace_.as<float>();
+  auto* const workspace = workspace_.as<float>();
   bool const more = way.accumulate();
   int const N = way.B * shape_.context;
   int const C = shape_.width;
@@ -131,14 +132,14 @@ void gpt::backward_mlp(route const& way, std::uint32_t layer, block& dx) {
               .b = {dx.as<float>()},
               .out = d.out_weight,
               .accumulate = more});
-  ops_->bias_backward(stream, d.out_bias, dx.as<float>(), sums, N, C, more);
+  ops_->bias_backward(stream, d.out_bias, dx.as<float>(), workspace, N, C, more);
   ops_->gemm(
       stream, "mlp projection dx",
       {.m = N, .n = 4 * C, .k = C, .a = {dx.as<float>()}, .b = {w.out_weight, true}, .out = dhidden.as<float>()});
   act.release();
 
   recalled fc(tape, layer, item::fc);
-  ops_->gelu_backward(stream, dhidden.as<float>(), d.fc_bias, fc.data(), sums, N, 4 * C, more);
+  ops_->gelu_backward(stream, dhidden.as<float>(), d.fc_bias, fc.data(), workspace, N, 4 * C, more);
   fc.release();
 
   recalled ln2(tape, layer, item::ln2);
@@ -159,7 +160,7 @@ void gpt::backward_mlp(route const& way, std::uint32_t layer, block& dx) {
 
   recalled mid(tape, layer, item::mid);
   ops_->layernorm_backward(stream, dx.as<float>(), d.ln2_weight, d.ln2_bias, dln2.as<float>(), mid.data(), w.ln2_weight,
-                           sums, N, C, true, more);
+                           workspace, N, C, true, more);
   mid.release();
 }
 
@@ -169,7 +170,7 @@ void gpt::backward_attention(route const& way, std::uint32_t layer, block& dx) {
   auto const stream = tape.stream();
   auto const w = weights(layer);
   auto const d = gradients(layer);
-  auto* const sums = workspace_.as<float>();
+  auto* const workspace = workspace_.as<float>();
   bool const more = way.accumulate();
   int const N = way.B * shape_.context;
   int const C = shape_.width;
@@ -184,7 +185,7 @@ void gpt::backward_attention(route const& way, std::uint32_t layer, block& dx) {
               .b = {dx.as<float>()},
               .out = d.proj_weight,
               .accumulate = more});
-  ops_->bias_backward(stream, d.proj_bias, dx.as<float>(), sums, N, C, more);
+  ops_->bias_backward(stream, d.proj_bias, dx.as<float>(), workspace, N, C, more);
   ops_->gemm(stream, "attention projection dx",
              {.m = N, .n = C, .k = C, .a = {dx.as<float>()}, .b = {w.proj_weight, true}, .out = dheads.as<float>()});
 
@@ -202,7 +203,7 @@ void gpt::backward_attention(route const& way, std::uint32_t layer, block& dx) {
   } else {
     recalled qkv(tape, layer, item::qkv);
     dqkv = tape.scratch(item_floats(item::qkv, way.B), "d qkv");
-    ops_->tiled_attention_backward(stream, dqkv.as<float>(), dheads.as<float>(), heads.data(), qkv.data(),
+    ops_->tiled_attention_backward(stream, dqkv.as<float>(), dheads.as<float>(), heads.data(), qkv.data(), workspace,
                                    attention(way.B));
     heads.release();
     qkv.release();
@@ -219,7 +220,7 @@ void gpt::backward_attention(route const& way, std::uint32_t layer, block& dx) {
               .b = {dqkv.as<float>()},
               .out = d.qkv_weight,
               .accumulate = more});
-  ops_->bias_backward(stream, d.qkv_bias, dqkv.as<float>(), sums, N, 3 * C, more);
+  ops_->bias_backward(stream, d.qkv_bias, dqkv.as<float>(), workspace, N, 3 * C, more);
   ops_->gemm(stream, "qkv dx",
              {.m = N, .n = C, .k = 3 * C, .a = {dqkv.as<float>()}, .b = {w.qkv_weight, true}, .out = dln1.as<float>()});
   ln1.release();
@@ -227,7 +228,7 @@ void gpt::backward_attention(route const& way, std::uint32_t layer, block& dx) {
 
   recalled x(tape, layer, item::x);
   ops_->layernorm_backward(stream, dx.as<float>(), d.ln1_weight, d.ln1_bias, dln1.as<float>(), x.data(), w.ln1_weight,
-                           sums, N, C, true, more);
+                           workspace, N, C, true, more);
   x.release();
 }
 

@@ -7,8 +7,11 @@ namespace ferry::nn {
 
 namespace {
 
-std::size_t sum_workspace_floats(gpt_shape const& shape, int batch) {
-  return ops::workspace_floats(batch * shape.context, 4 * shape.width);
+/// One operation after the other uses it.
+std::size_t workspace_floats(gpt_shape const& shape, int batch) {
+  std::size_t const sums = ops::workspace_floats(batch * shape.context, 4 * shape.width);
+  if (shape.attention == attention_form::whole) return sums;
+  return std::max(sums, ops::attention_workspace_floats({batch, shape.context, shape.width, shape.heads}));
 }
 
 gpt_shape const& checked(gpt_shape const& shape) {
@@ -36,7 +39,7 @@ gpt::gpt(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int b
       tokens_(on, memory_space::device, 2 * rows() * sizeof(std::int32_t)),
       losses_(on, memory_space::device, rows() * sizeof(float)),
       total_(on, memory_space::device, sizeof(double)),
-      workspace_(on, memory_space::device, sum_workspace_floats(shape, batch) * sizeof(float)),
+      workspace_(on, memory_space::device, workspace_floats(shape, batch) * sizeof(float)),
       staging_(on, stream, std::max<std::size_t>(2 * rows() * sizeof(std::int32_t), shape.vocabulary * sizeof(float))) {
   for (auto const& one : describe_items(shape, 1))
     floats_per_sequence_[static_cast<std::size_t>(one.what)] = one.floats;
@@ -46,7 +49,7 @@ gpt::gpt(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int b
 std::size_t gpt::bytes_beside_budget(gpt_shape const& shape, int batch) {
   std::size_t const rows = static_cast<std::size_t>(batch) * shape.context;
   return 2 * parameter_layout(shape).floats() * sizeof(float) + rows * (2 * sizeof(std::int32_t) + sizeof(float)) +
-         sizeof(double) + sum_workspace_floats(shape, batch) * sizeof(float);
+         sizeof(double) + workspace_floats(shape, batch) * sizeof(float);
 }
 
 void gpt::pass(session& on, std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets,

@@ -118,7 +118,7 @@ class gpt {
   memory tokens_;      // (2, B, T): tokens and targets
   memory losses_;      // (B, T)
   memory total_;       // (1): the step's loss, in double precision
-  memory workspace_;   // partial sums
+  memory workspace_;   // partial sums, and tiles of attention
   staging staging_;
   recompute_counts counts_;
 };

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "ferry/device.hpp"
 #include "nn/kernels/adamw_step.hpp"
@@ -55,6 +56,11 @@ class ops {
 
   /// Floats of workspace that the operations below need for rows of at most `columns`.
   [[nodiscard]] static std::size_t workspace_floats(int rows, int columns) noexcept;
+  /// The same for tiled attention; kinds of operations that have tiles elsewhere leave it alone.
+  [[nodiscard]] static std::size_t attention_workspace_floats(attention_shape const& shape) noexcept;
+
+  /// What multiplies matrices, and how exactly; for reports.
+  [[nodiscard]] virtual std::string math_mode() const { return {}; }
 
   /// Throws: `invalid_argument` for a residual without a bias.
   virtual void gemm(stream_ref stream, label const& name, gemm_call const& call) = 0;
@@ -91,10 +97,10 @@ class ops {
   virtual void attention_backward(stream_ref stream, float* dqkv, float* dprobabilities, float const* dout,
                                   float const* probabilities, float const* qkv, attention_shape const& shape) = 0;
   /// The same without probabilities: out (B, T, C) is followed in memory by their row statistics (B, heads, T).
-  virtual void tiled_attention_forward(stream_ref stream, float* out, float const* qkv,
+  virtual void tiled_attention_forward(stream_ref stream, float* out, float const* qkv, float* workspace,
                                        attention_shape const& shape) = 0;
   virtual void tiled_attention_backward(stream_ref stream, float* dqkv, float const* dout, float const* out,
-                                        float const* qkv, attention_shape const& shape) = 0;
+                                        float const* qkv, float* workspace, attention_shape const& shape) = 0;
 
   /// losses (rows) of logits (rows, V), which become their gradient times `gradient_scale` unless that is 0
   virtual void cross_entropy(stream_ref stream, float* losses, float* logits, std::int32_t const* targets, int rows,
@@ -111,6 +117,10 @@ class ops {
   virtual void adamw(stream_ref stream, float* weight, float const* gradient, float* m, float* v, float const* clip,
                      std::size_t count, adamw_step const& how) = 0;
 };
+
+/// The operations of the device's kind. Throws: `no_cuda` for a GPU without cuBLAS; `invalid_argument` for a device
+/// that nothing can compute on.
+[[nodiscard]] std::unique_ptr<ops> make_ops(device& on);
 
 /// The operations on the host device's compute streams.
 [[nodiscard]] std::unique_ptr<ops> make_host_ops(device& on);

@@ -22,8 +22,8 @@ class idle_ops final : public ops {
   void attention_mix(stream_ref, float*, float const*, float const*, attention_shape const&) override {}
   void attention_backward(stream_ref, float*, float*, float const*, float const*, float const*,
                           attention_shape const&) override {}
-  void tiled_attention_forward(stream_ref, float*, float const*, attention_shape const&) override {}
-  void tiled_attention_backward(stream_ref, float*, float const*, float const*, float const*,
+  void tiled_attention_forward(stream_ref, float*, float const*, float*, attention_shape const&) override {}
+  void tiled_attention_backward(stream_ref, float*, float const*, float const*, float const*, float*,
                                 attention_shape const&) override {}
   void cross_entropy(stream_ref, float*, float*, std::int32_t const*, int, int, float) override {}
   void add_losses(stream_ref, double*, float const*, int, double) override {}

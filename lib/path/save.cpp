@@ -86,8 +86,16 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   count(why, e);
 
   lease held = lend(e, stream);
-  if (where == placement::offload) offload(e);
-  progress();
+  try {
+    if (where == placement::offload) offload(e);
+    progress();
+  } catch (error const& problem) {
+    // The item is saved. What could not be done for it or for others is tried again in the calls to come.
+    log_.warning("after the save of {}: {}", to_string(e.key), problem.what());
+    if (where == placement::offload && e.moving == nullptr && e.state() == item_state::resident) {
+      next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
+    }
+  }
   return held;
 }
 

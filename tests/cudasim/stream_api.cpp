@@ -10,11 +10,12 @@ namespace cudasim {
 
 namespace {
 
-cudaError_t create_stream(cudaStream_t* result, unsigned flags) {
+cudaError_t create_stream(cudaStream_t* result, unsigned flags, int priority = 0) {
   emulation& own = sim();
   if (result == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) return cudaErrorInvalidValue;
   device_state& on = *own.device(this_thread().device);
   *result = own.streams.create(on, own.environment(on));
+  own.streams.find(*result)->priority = priority;
   return cudaSuccess;
 }
 
@@ -161,8 +162,16 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* pStream, unsigned int flags)
   return api_call("cudaStreamCreateWithFlags", call_rules{}, [&] { return create_stream(pStream, flags); });
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* pStream, unsigned int flags, int) {
-  return api_call("cudaStreamCreateWithPriority", call_rules{}, [&] { return create_stream(pStream, flags); });
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* pStream, unsigned int flags, int priority) {
+  return api_call("cudaStreamCreateWithPriority", call_rules{}, [&] { return create_stream(pStream, flags, priority); });
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int* priority) {
+  return api_call("cudaStreamGetPriority", call_rules{}, [&] {
+    auto const [stream, error] = resolve_stream("cudaStreamGetPriority", hStream);
+    if (error == cudaSuccess && priority != nullptr) *priority = stream->priority;
+    return error;
+  });
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -75,6 +75,7 @@ struct stream_state {
   cudaStream_t const handle;
   device_state& device;
   ferry::label const name;
+  int priority = 0;  ///< as it was made
   std::atomic<std::uint64_t> submitted{0};
   std::atomic<std::uint64_t> finished{0};
   ferry::doorbell progress;                    // rung after `finished` changed

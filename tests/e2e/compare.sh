@@ -74,8 +74,10 @@ for flag in --save --save-grads --init; do
   run "${compare[@]}" "$flag" file
   expect_refusal "leave out $([[ "$flag" == --init ]] && echo --init || echo "--save and --save-grads")"
 done
-run FERRY_DEVICE=cuda "${compare[@]}"
-expect_refusal "FERRY_DEVICE=cuda"
+run FERRY_DEVICE=sim "${compare[@]}"
+expect_refusal "FERRY_DEVICE=sim: --compare needs a device that computes"
+run "${compare[@]}" --device cuda:1023 # no machine has so many
+expect_refusal ""
 run "${compare[@]}" --budget lots
 expect_refusal "--budget='lots'"
 run "${compare[@]}" --json "$scratch/no/such/file.json"

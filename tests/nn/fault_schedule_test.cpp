@@ -83,7 +83,7 @@ struct gpt_world {
       : faults(s, trainer::bytes_beside_budget(shape_of(s.seed), small_batch) + budget_bytes + (1 << 20),
                unlimited_bytes + 2 * staging::default_bytes),
         compute(*faults.dev, stream_kind::compute, "compute"),
-        plain(make_host_ops(*faults.dev)),
+        plain(make_ops(*faults.dev)),
         observed(*plain),
         in_training(*faults.dev, compute, observed, shape_of(s.seed), small_batch, options_of(s)) {}
 

@@ -147,6 +147,9 @@ TEST_P(KernelIsa, ColumnSums) {
     auto zeroed = x;
     run.set_to_zero(0, 2, zeroed.data(), columns, (columns + 1) / 2);
     for (int i = 0; i < rows * columns; ++i) EXPECT_EQ(zeroed[i], i < columns ? 0.0F : x[i]);
+    auto rows_zeroed = x;
+    run.set_rows_to_zero(0, rows, rows_zeroed.data(), columns, columns / 2);
+    for (int i = 0; i < rows * columns; ++i) EXPECT_EQ(rows_zeroed[i], i % columns < columns / 2 ? 0.0F : x[i]);
   }
 }
 
@@ -200,8 +203,8 @@ TEST_P(KernelIsa, TileSoftmax) {
   };
   for (int const first_key : {0, tile}) {
     auto scores = tile_of(all_scores, first_key);
-    run.tile_softmax_forward(0, queries, scores.data(), highest.data(), sums.data(), out.data(), stride, tile, d,
-                             first_query - first_key, scale, first_key == 0 ? 1 : 0);
+    run.tile_softmax_forward(0, queries, scores.data(), highest.data(), sums.data(), out.data(), stride, queries, tile,
+                             d, first_query - first_key, scale, first_key == 0 ? 1 : 0);
     // In place of the product with the values: each column of the output gets the sum.
     for (int i = 0; i < queries * d; ++i) {
       float const sum = std::accumulate(&scores[i / d * tile], &scores[i / d * tile] + tile, 0.0F);
@@ -209,11 +212,12 @@ TEST_P(KernelIsa, TileSoftmax) {
       to = first_key == 0 ? sum : to + sum;
     }
   }
-  run.tile_softmax_finish(0, queries, out.data(), stride, log_sum.data(), highest.data(), sums.data(), d);
+  run.tile_softmax_finish(0, queries, out.data(), stride, log_sum.data(), queries, highest.data(), sums.data(), queries,
+                          d);
   for (int first_key : {0, tile}) {
     auto probabilities = tile_of(all_scores, first_key), gradient = tile_of(of_value, first_key);
-    run.tile_softmax_backward(0, queries, probabilities.data(), gradient.data(), log_sum.data(), dots.data(), tile,
-                              first_query - first_key, scale);
+    run.tile_softmax_backward(0, queries, probabilities.data(), gradient.data(), log_sum.data(), queries, dots.data(),
+                              queries, tile, first_query - first_key, scale);
     for (int row = 0; row < queries; ++row) {
       double sum = 0;
       int const visible = first_query + row + 1;
@@ -239,7 +243,7 @@ TEST_P(KernelIsa, RowDots) {
     int const stride = d + 5;
     auto const a = random(rows * stride), b = random(rows * stride);
     auto dots = stale(rows);
-    run.row_dots(0, rows, dots.data(), a.data(), b.data(), stride, d);
+    run.row_dots(0, rows, dots.data(), a.data(), b.data(), stride, rows, d);
     for (int row = 0; row < rows; ++row) {
       double sum = 0, size = 0;
       for (int i = row * stride; i < row * stride + d; ++i) {
@@ -301,7 +305,7 @@ std::vector<float> exponentials(kernel_table const& run, std::vector<float> x) {
   int const count = static_cast<int>(x.size());
   std::vector<float> gradient(x.size());
   float const zero = 0;
-  run.tile_softmax_backward(0, 1, x.data(), gradient.data(), &zero, &zero, count, count, 1);
+  run.tile_softmax_backward(0, 1, x.data(), gradient.data(), &zero, 1, &zero, 1, count, count, 1);
   return x;
 }
 
@@ -341,7 +345,8 @@ TEST_P(KernelIsa, ScratchMayLieAnywhereOnSixteenBytes) {
     auto const past_line = reinterpret_cast<std::uintptr_t>(storage.data()) / sizeof(float) % 16;
     float* const place = storage.data() + (16 - past_line) + offset;
     std::copy(scores.begin(), scores.end(), place);
-    run.tile_softmax_forward(0, queries, place, highest.data(), sums.data(), out.data(), d, keys, d, keys, 0.5F, 1);
+    run.tile_softmax_forward(0, queries, place, highest.data(), sums.data(), out.data(), d, queries, keys, d, keys,
+                             0.5F, 1);
     sums.insert(sums.end(), place, place + scores.size());
     seen.push_back(sums);
   }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# kernels_for_cuda.sh NVCC LIB: compiles the kernels for sm_80 and sm_90; no kernel may spill registers.
+# kernels_for_cuda.sh NVCC LIB: compiles the kernels for sm_80 and sm_90, and as PTX for newer GPUs; no kernel may spill
+# registers.
 set -euo pipefail
 nvcc="$1" lib="$2"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-"$nvcc" -std=c++20 -I "$lib" -Werror all-warnings -gencode arch=compute_80,code=sm_80 \
-  -gencode arch=compute_90,code=sm_90 -Xptxas -v -c "$lib/nn/kernels/kernels.cu" -o "$scratch/kernels.o" \
+"$nvcc" -std=c++20 -I "$lib" -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror \
+  -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] -Xptxas -v -c "$lib/nn/kernels/kernels.cu" -o "$scratch/kernels.o" \
   2>&1 | tee "$scratch/log"
 
 kernels="$(grep -c 'Compiling entry function' "$scratch/log")"

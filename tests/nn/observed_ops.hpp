@@ -73,14 +73,15 @@ class observed_ops final : public ops {
     observe("attention_backward");
     to_.attention_backward(s, dqkv, dprobabilities, dout, probabilities, qkv, shape);
   }
-  void tiled_attention_forward(stream_ref s, float* out, float const* qkv, attention_shape const& shape) override {
+  void tiled_attention_forward(stream_ref s, float* out, float const* qkv, float* workspace,
+                               attention_shape const& shape) override {
     observe("tiled_attention_forward");
-    to_.tiled_attention_forward(s, out, qkv, shape);
+    to_.tiled_attention_forward(s, out, qkv, workspace, shape);
   }
   void tiled_attention_backward(stream_ref s, float* dqkv, float const* dout, float const* out, float const* qkv,
-                                attention_shape const& shape) override {
+                                float* workspace, attention_shape const& shape) override {
     observe("tiled_attention_backward");
-    to_.tiled_attention_backward(s, dqkv, dout, out, qkv, shape);
+    to_.tiled_attention_backward(s, dqkv, dout, out, qkv, workspace, shape);
   }
   void cross_entropy(stream_ref s, float* losses, float* logits, std::int32_t const* targets, int rows, int V,
                      float gradient_scale) override {

@@ -38,8 +38,9 @@ attention_results tiled_attention(ops_world& world, std::vector<float> const& qk
   auto const there_qkv = world.upload(qkv), there_dout = world.upload(dout);
   auto const out = world.poisoned(dout.size() + static_cast<std::size_t>(shape.rows()) * shape.heads);
   auto const dqkv = world.poisoned(qkv.size());
-  world->tiled_attention_forward(world.stream(), out, there_qkv, shape);
-  world->tiled_attention_backward(world.stream(), dqkv, there_dout, out, there_qkv, shape);
+  auto const workspace = world.poisoned(ops::attention_workspace_floats(shape));
+  world->tiled_attention_forward(world.stream(), out, there_qkv, workspace, shape);
+  world->tiled_attention_backward(world.stream(), dqkv, there_dout, out, there_qkv, workspace, shape);
   auto values_of_out = world.download(out);
   values_of_out.resize(dout.size());
   return {{}, values_of_out, world.download(dqkv)};

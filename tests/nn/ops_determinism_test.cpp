@@ -129,8 +129,9 @@ class all_operations {
     int const values = shape.rows() * shape.C;
     auto const qkv = data(3 * values), dout = data(values), dqkv = fresh(3 * values);
     auto const out = fresh(values + shape.rows() * shape.heads);
-    world_->tiled_attention_forward(world_.stream(), out, qkv, shape);
-    world_->tiled_attention_backward(world_.stream(), dqkv, dout, out, qkv, shape);
+    auto const workspace = fresh(ops::attention_workspace_floats(shape));
+    world_->tiled_attention_forward(world_.stream(), out, qkv, workspace, shape);
+    world_->tiled_attention_backward(world_.stream(), dqkv, dout, out, qkv, workspace, shape);
     keep("tiled attention", out, dqkv);
   }
 

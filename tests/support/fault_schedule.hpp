@@ -22,6 +22,7 @@
 #include "ferry/host_device.hpp"
 #include "ferry/session.hpp"
 #include "ferry/sim_device.hpp"
+#include "support/real_device.hpp"
 #include "support/session_model.hpp"
 
 namespace ferry::testing {
@@ -248,7 +249,8 @@ inline fault_schedule draw_fault_schedule(std::uint64_t seed, bool simulated) {
 /// The name of a kernel that takes so many times as long as its accesses, where time is virtual.
 inline label costly_kernel(std::size_t times) { return label("k" + std::to_string(times)); }
 
-/// Where a schedule takes place: a sim device with real memory, or a host device with the stream-order checker on.
+/// Where a schedule takes place: a sim device with real memory, or one whose time is real, with the stream-order
+/// checker on.
 class faulty_world {
  public:
   faulty_world(fault_schedule const& s, std::size_t device_bytes, std::size_t pinned_bytes)
@@ -264,8 +266,8 @@ class faulty_world {
       if (f.step > step || (f.step == step && f.when > share)) return;
       switch (f.what) {
         case fault::kind::link:
-          dev->set_link_gbps(copy_direction::device_to_host, f.gbps[0]);
-          dev->set_link_gbps(copy_direction::host_to_device, f.gbps[1]);
+          set_link(copy_direction::device_to_host, f.gbps[0]);
+          set_link(copy_direction::host_to_device, f.gbps[1]);
           break;
         case fault::kind::stall:
           stall(f);
@@ -281,6 +283,13 @@ class faulty_world {
   }
 
  private:
+  void set_link(copy_direction direction, double gbps) {
+    if (sim_ != nullptr) {
+      sim_->set_link_gbps(direction, gbps);
+    } else {
+      set_link_of(*dev, direction, gbps);
+    }
+  }
   void stall(fault const& f) {
     if (sim_ != nullptr) {
       auto const span = std::chrono::nanoseconds(static_cast<std::int64_t>(1e3 * f.us));
@@ -317,12 +326,11 @@ class faulty_world {
     return made;
   }
   std::unique_ptr<device> make_host(std::size_t device_bytes, std::size_t pinned_bytes) {
-    return make_host_device({.device_bytes = device_bytes,
+    return make_real_device({.device_bytes = device_bytes,
                              .pinned_bytes = pinned_bytes,
                              .device_to_host = {schedule_.gbps[0], schedule_.latency_us},
                              .host_to_device = {schedule_.gbps[1], schedule_.latency_us},
                              .compute_threads = 1,
-                             .check_order = true,
                              .before_operation = [this](label const&) {
                                auto pause = delay();
                                pause += std::chrono::microseconds(stalled_us_.exchange(0, std::memory_order_relaxed));

@@ -28,7 +28,10 @@ class raw_gpt {
         activations_(on, memory_space::device, floats_of_all() * sizeof(float)),
         losses_(on, memory_space::device, rows() * sizeof(float)),
         total_(on, memory_space::device, sizeof(double)),
-        workspace_(on, memory_space::device, nn::ops::workspace_floats(rows(), 4 * shape.width) * sizeof(float)) {}
+        workspace_(on, memory_space::device,
+                   std::max(nn::ops::workspace_floats(rows(), 4 * shape.width),
+                            nn::ops::attention_workspace_floats(attention())) *
+                       sizeof(float)) {}
 
   /// parameters, gradients: as laid out for this shape; tokens, targets: (B, T), on the device.
   void pass(float* parameters, float* gradients, std::int32_t const* tokens, std::int32_t const* targets) {
@@ -50,7 +53,7 @@ class raw_gpt {
     float* const dx = take(nn::item::x);
     ops_.layernorm_forward(stream_, normal, x, w.lnf_weight, w.lnf_bias, N, C);
     losses(w, d, normal, dnormal, targets);
-    ops_.layernorm_backward(stream_, dx, d.lnf_weight, d.lnf_bias, dnormal, x, w.lnf_weight, sums(), N, C, false,
+    ops_.layernorm_backward(stream_, dx, d.lnf_weight, d.lnf_bias, dnormal, x, w.lnf_weight, workspace(), N, C, false,
                             false);
     scratch_ = {take(nn::item::act), take(nn::item::ln2), take(nn::item::qkv),
                 shape_.attention == nn::attention_form::whole ? take(nn::item::att) : nullptr};
@@ -70,7 +73,7 @@ class raw_gpt {
   };
 
   [[nodiscard]] int rows() const noexcept { return B_ * shape_.context; }
-  [[nodiscard]] float* sums() const noexcept { return workspace_.as<float>(); }
+  [[nodiscard]] float* workspace() const noexcept { return workspace_.as<float>(); }
   [[nodiscard]] nn::attention_shape attention() const noexcept {
     return {B_, shape_.context, shape_.width, shape_.heads};
   }
@@ -115,7 +118,7 @@ class raw_gpt {
       ops_.attention_probabilities(stream_, t.att, t.qkv, attention());
       ops_.attention_mix(stream_, t.heads, t.att, t.qkv, attention());
     } else {
-      ops_.tiled_attention_forward(stream_, t.heads, t.qkv, attention());
+      ops_.tiled_attention_forward(stream_, t.heads, t.qkv, workspace(), attention());
     }
     linear(N, C, C, t.heads, w.proj_weight, w.proj_bias, x, t.mid);
     ops_.layernorm_forward(stream_, t.ln2, t.mid, w.ln2_weight, w.ln2_bias, N, C);
@@ -130,25 +133,25 @@ class raw_gpt {
     int const C = shape_.width;
     auto const [dhidden, dnormal, dqkv, datt] = scratch_;
     linear_weights(N, 4 * C, C, t.act, dx, d.out_weight);
-    ops_.bias_backward(stream_, d.out_bias, dx, sums(), N, C, false);
+    ops_.bias_backward(stream_, d.out_bias, dx, workspace(), N, C, false);
     linear_input(N, 4 * C, C, dx, w.out_weight, dhidden);
-    ops_.gelu_backward(stream_, dhidden, d.fc_bias, t.fc, sums(), N, 4 * C, false);
+    ops_.gelu_backward(stream_, dhidden, d.fc_bias, t.fc, workspace(), N, 4 * C, false);
     linear_weights(N, C, 4 * C, t.ln2, dhidden, d.fc_weight);
     linear_input(N, C, 4 * C, dhidden, w.fc_weight, dnormal);
-    ops_.layernorm_backward(stream_, dx, d.ln2_weight, d.ln2_bias, dnormal, t.mid, w.ln2_weight, sums(), N, C, true,
-                            false);
+    ops_.layernorm_backward(stream_, dx, d.ln2_weight, d.ln2_bias, dnormal, t.mid, w.ln2_weight, workspace(), N, C,
+                            true, false);
     linear_weights(N, C, C, t.heads, dx, d.proj_weight);
-    ops_.bias_backward(stream_, d.proj_bias, dx, sums(), N, C, false);
+    ops_.bias_backward(stream_, d.proj_bias, dx, workspace(), N, C, false);
     linear_input(N, C, C, dx, w.proj_weight, dnormal);
     if (shape_.attention == nn::attention_form::whole) {
       ops_.attention_backward(stream_, dqkv, datt, dnormal, t.att, t.qkv, attention());
     } else {
-      ops_.tiled_attention_backward(stream_, dqkv, dnormal, t.heads, t.qkv, attention());
+      ops_.tiled_attention_backward(stream_, dqkv, dnormal, t.heads, t.qkv, workspace(), attention());
     }
     linear_weights(N, C, 3 * C, t.ln1, dqkv, d.qkv_weight);
-    ops_.bias_backward(stream_, d.qkv_bias, dqkv, sums(), N, 3 * C, false);
+    ops_.bias_backward(stream_, d.qkv_bias, dqkv, workspace(), N, 3 * C, false);
     linear_input(N, C, 3 * C, dqkv, w.qkv_weight, dnormal);
-    ops_.layernorm_backward(stream_, dx, d.ln1_weight, d.ln1_bias, dnormal, t.x, w.ln1_weight, sums(), N, C, true,
+    ops_.layernorm_backward(stream_, dx, d.ln1_weight, d.ln1_bias, dnormal, t.x, w.ln1_weight, workspace(), N, C, true,
                             false);
   }
 

@@ -1,6 +1,6 @@
-// The world a random program runs in: a checked host device, or a sim device with real memory, with delays and faults
-// on every stream; two compute streams, the trainer's own memory, and kernels that really write and compare. What goes
-// wrong is collected, on whatever thread it is noticed.
+// The world a random program runs in: a checked device with real time, or a sim device with real memory, with delays
+// and faults on every stream; two compute streams, the trainer's own memory, and kernels that really write and compare.
+// What goes wrong is collected, on whatever thread it is noticed.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -113,7 +114,7 @@ class session_world {
   /// Compares on the stream what is there with what should be.
   void compare(stream_ref on, void const* address, std::shared_ptr<content const> expected, std::string const& name) {
     std::array const accesses{reads(address, expected->size())};
-    dev->launch(on, "k compare", accesses, [this, address, expected = std::move(expected), name] {
+    launch(on, "k compare", accesses, [this, address, expected = std::move(expected), name] {
       if (std::memcmp(address, expected->data(), expected->size()) == 0) return;
       auto const* const seen = static_cast<std::byte const*>(address);
       std::size_t at = 0;
@@ -128,7 +129,7 @@ class session_world {
   void write(stream_ref on, void* address, std::shared_ptr<content const> bytes,
              std::shared_ptr<std::atomic<bool>> produced) {
     std::array const accesses{writes(address, bytes->size())};
-    dev->launch(on, "k write", accesses, [address, bytes = std::move(bytes), produced = std::move(produced)] {
+    launch(on, "k write", accesses, [address, bytes = std::move(bytes), produced = std::move(produced)] {
       std::memcpy(address, bytes->data(), bytes->size());
       if (produced) produced->store(true);
     });
@@ -143,11 +144,11 @@ class session_world {
       accesses.push_back(reads(inputs[i], how->input_bytes[i]));
       sources.emplace_back(static_cast<std::byte const*>(inputs[i]), how->input_bytes[i]);
     }
-    dev->launch(on, "k derive", accesses,
-                [address, sources = std::move(sources), how = std::move(how), produced = std::move(produced)] {
-                  compute({static_cast<std::byte*>(address), how->bytes}, how->seed, sources);
-                  if (produced) produced->store(true);
-                });
+    launch(on, "k derive", accesses,
+           [address, sources = std::move(sources), how = std::move(how), produced = std::move(produced)] {
+             compute({static_cast<std::byte*>(address), how->bytes}, how->seed, sources);
+             if (produced) produced->store(true);
+           });
   }
 
   /// Orders one stream after another; what was written is produced if the second stream gets there too.
@@ -156,8 +157,8 @@ class session_world {
     event const crossing(*dev);
     crossing.record(from);
     dev->wait(to, crossing);
-    dev->launch(to, "k arrive", {},
-                [written = std::move(written), produced = std::move(produced)] { produced->store(written->load()); });
+    launch(to, "k arrive", {},
+           [written = std::move(written), produced = std::move(produced)] { produced->store(written->load()); });
   }
 
   [[nodiscard]] recipe recipe_for(std::shared_ptr<derivation> how, std::vector<item_key> const& inputs) {
@@ -182,8 +183,8 @@ class session_world {
               // What the trainer does next with his memory: overwrite it at once, in the order that he was promised.
               if (done) dev->wait(janitor_, done);
               std::array const accesses{writes(made.memory.address, made.memory.bytes)};
-              dev->launch(janitor_, "k overwrite", accesses,
-                          [view = made.memory] { std::memset(view.address, 0xDD, view.bytes); });
+              launch(janitor_, "k overwrite", accesses,
+                     [view = made.memory] { std::memset(view.address, 0xDD, view.bytes); });
             }};
   }
   /// The memory was not saved after all.
@@ -218,13 +219,16 @@ class session_world {
 
  private:
   std::unique_ptr<device> make_host(program const& p) {
-    return make_host_device({.device_bytes = p.budget + trainers_bytes,
-                             .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
-                             .device_to_host = p.device_to_host,
-                             .host_to_device = p.host_to_device,
-                             .compute_threads = 1,
-                             .check_order = true,
-                             .before_operation = [this](label const& operation) { sky(operation); }});
+    auto made = make_real_device({.device_bytes = p.budget + trainers_bytes,
+                                  .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
+                                  .device_to_host = p.device_to_host,
+                                  .host_to_device = p.host_to_device,
+                                  .compute_threads = 1,
+                                  .before_operation = [this](label const& operation) { before(operation); }});
+#if defined(FERRY_CUDASIM)
+    cudasim::set_before_call([this](char const* function) { return before_call(function); });
+#endif
+    return made;
   }
   std::unique_ptr<device> make_sim(program const& p) {
     return make_sim_device({.device_bytes = p.budget + trainers_bytes,
@@ -234,6 +238,31 @@ class session_world {
                             .kernel_cost = [this](label const&, auto) { return sky.delay(); },
                             .backed = true,
                             .before_operation = [this](label const& operation) { sky.strike(operation); }});
+  }
+
+#if defined(FERRY_CUDASIM)
+  // What is enqueued on a GPU runs: a copy fails, if at all, when it is enqueued, and a kernel in its own function.
+  void before(label const&) { std::this_thread::sleep_for(sky.delay()); }
+  cudaError_t before_call(std::string_view function) {
+    try {
+      if (function == "cudaMemcpyAsync") sky.strike("i");
+      return cudaSuccess;
+    } catch (std::runtime_error const&) {
+      return cudaErrorInvalidValue;
+    }
+  }
+  unique_function<void()> exposed(label const& name, unique_function<void()> work) {
+    return [this, name, work = std::move(work)]() mutable {
+      sky.strike(name);
+      work();
+    };
+  }
+#else
+  void before(label const& operation) { sky(operation); }
+  static unique_function<void()> exposed(label const&, unique_function<void()> work) { return work; }
+#endif
+  void launch(stream_ref on, label const& name, std::span<memory_access const> accesses, unique_function<void()> work) {
+    dev->launch(on, name, accesses, exposed(name, std::move(work)));
   }
 
   struct owned_memory {

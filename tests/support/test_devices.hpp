@@ -12,6 +12,7 @@
 #include "ferry/device.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/sim_device.hpp"
+#include "support/real_device.hpp"
 
 namespace ferry::testing {
 
@@ -42,6 +43,21 @@ inline std::unique_ptr<sim_device> make_test_sim(sim_device_options options) {
 
 /// Every device that passes the contract suite; a new one joins by a line here.
 inline std::vector<device_factory> all_devices() {
+#if defined(FERRY_CUDASIM)
+  return {
+      {"cuda",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_real_device({.device_bytes = device_bytes, .pinned_bytes = pinned_bytes});
+       }},
+      {"cuda_paced",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_real_device({.device_bytes = device_bytes,
+                                  .pinned_bytes = pinned_bytes,
+                                  .device_to_host = {.gbps = 2, .latency_us = 5},
+                                  .host_to_device = {.gbps = 2, .latency_us = 5}});
+       }},
+  };
+#else
   return {
       {"host",
        [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
@@ -70,12 +86,7 @@ inline std::vector<device_factory> all_devices() {
                                .backed = true});
        }},
   };
-}
-
-/// Empty for a device without a checker.
-inline std::vector<std::string> order_violations(device const& checked) {
-  auto const* const host = dynamic_cast<host_device const*>(&checked);
-  return host != nullptr ? host->order_violations() : std::vector<std::string>{};
+#endif
 }
 
 }  // namespace ferry::testing

@@ -45,7 +45,8 @@ double median(std::vector<double> values) {
 
 class comparison {
  public:
-  explicit comparison(train_plan const& plan) : plan_(plan), device_(make_device_for(plan)) {}
+  explicit comparison(train_plan const& plan)
+      : plan_(plan), device_(make_device_for(plan)), host_(dynamic_cast<host_device*>(device_.get())) {}
 
   void enter_all();
   void run();
@@ -57,11 +58,12 @@ class comparison {
   static constexpr std::size_t entrants_at_most = 5;
   static constexpr std::size_t entrants_that_offload = 2;
 
-  static std::unique_ptr<host_device> make_device_for(train_plan const& plan);
+  static std::unique_ptr<device> make_device_for(train_plan const& plan);
   void enter(std::string name, config settings);
   void attempt(entrant& runner, std::vector<float>& reference);
   [[nodiscard]] std::vector<float> gradients_of(train_run& run) const;
   void balance_link();
+  [[nodiscard]] double link_gbps(copy_direction direction) const;
   [[nodiscard]] std::string words_of_link() const;
   void show(std::string const& what) const;
   [[nodiscard]] std::string unfit_entrants() const;
@@ -76,15 +78,23 @@ class comparison {
   [[nodiscard]] double recompute_share(entrant const& of) const;
 
   train_plan const& plan_;
-  std::unique_ptr<host_device> device_;
+  std::unique_ptr<device> device_;
+  host_device* host_;  ///< the same, or null on a GPU, whose link is what it is
   std::vector<entrant> entrants_;
 };
 
-std::unique_ptr<host_device> comparison::make_device_for(train_plan const& plan) {
+std::unique_ptr<device> comparison::make_device_for(train_plan const& plan) {
   constexpr std::size_t slack_bytes = std::size_t{4} << 20;
   auto const& name = plan.settings.device;
-  if (name != "auto" && name != "host") {
-    throw setting_error(fmt::format("FERRY_DEVICE={}: --compare needs the host device; set FERRY_DEVICE=host", name));
+  if (name == "sim") {
+    throw setting_error(fmt::format("{}=sim: --compare needs a device that computes; give host or cuda",
+                                    plan.flags.device ? "--device" : "FERRY_DEVICE"));
+  }
+  if (plan.on_gpu()) {
+    auto options = cuda_options(plan.settings);
+    options.device_bytes = 0;  // what the settings say is for one session, not for all of them at once
+    options.pinned_bytes = 0;
+    return make_cuda_device(std::move(options));
   }
   auto options = host_options(plan.settings);
   options.device_bytes =
@@ -123,7 +133,7 @@ void comparison::balance_link() {
   // A 7B-class block on an A100: the time to move its saved bytes over PCIe 4, over the time of its forward.
   constexpr double transfer_to_forward = 2.2;
   constexpr double step_to_forward = 3;
-  if (!plan_.settings.link_gbps.automatic) return;
+  if (host_ == nullptr || !plan_.settings.link_gbps.automatic) return;
   double bytes = 0;
   for (auto const& one : nn::describe_items(plan_.shape, plan_.batch)) bytes += 4.0 * static_cast<double>(one.floats);
   double seconds = entrants_.front().steps.front().result.seconds;
@@ -132,7 +142,7 @@ void comparison::balance_link() {
   double const forward_ns = step_ns / step_to_forward / plan_.shape.layers;
   double const gbps = bytes / (transfer_to_forward * forward_ns);
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
-    device_->set_link(direction, {gbps, device_->link(direction).latency_us});
+    host_->set_link(direction, {gbps, host_->link(direction).latency_us});
   }
 }
 
@@ -173,6 +183,7 @@ void comparison::attempt(entrant& runner, std::vector<float>& reference) {
 
 /// The host device's memory can be read where it is, without the link.
 std::vector<float> comparison::gradients_of(train_run& run) const {
+  if (host_ == nullptr) return run.trainer().gradients();
   auto const& from = run.trainer().model().gradients();
   auto const* const values = from.as<float>();
   return {values, values + from.bytes() / sizeof(float)};
@@ -217,13 +228,21 @@ double comparison::recompute_share(entrant const& of) const {
   return mean(of, [](step_record const& record) { return record.recompute_flops; }) / of.run->flops_per_step();
 }
 
+/// As set, or on a GPU as measured; 0: not known there, unpaced here.
+double comparison::link_gbps(copy_direction direction) const {
+  if (host_ != nullptr) return host_->link(direction).gbps;
+  auto const& measured = device_->capabilities();
+  return direction == copy_direction::device_to_host ? measured.device_to_host_gbps : measured.host_to_device_gbps;
+}
+
 std::string comparison::words_of_link() const {
   auto const speed = [&](copy_direction direction) {
-    double const gbps = device_->link(direction).gbps;
-    return gbps > 0 ? fmt::format("{:.3g} GB/s", gbps) : "unpaced";
+    double const gbps = link_gbps(direction);
+    return gbps > 0 ? fmt::format("{:.3g} GB/s", gbps) : host_ != nullptr ? "unpaced" : "not measured";
   };
   auto const out = speed(copy_direction::device_to_host);
   auto const back = speed(copy_direction::host_to_device);
+  if (host_ == nullptr) return fmt::format("of {}: {} out, {} back", device_->capabilities().name, out, back);
   if (!plan_.settings.link_schedule.empty()) return fmt::format("by a schedule, at last {} out, {} back", out, back);
   if (out != back) return fmt::format("{} out, {} back", out, back);
   return out +
@@ -294,8 +313,8 @@ void comparison::write_json_file() const {
   }
   write_json(plan_.flags.json_file, {{"budget_bytes", plan_.budget_bytes},
                                      {"keep_all_bytes", plan_.keep_all_bytes},
-                                     {"device_to_host_gbps", device_->link(copy_direction::device_to_host).gbps},
-                                     {"host_to_device_gbps", device_->link(copy_direction::host_to_device).gbps},
+                                     {"device_to_host_gbps", link_gbps(copy_direction::device_to_host)},
+                                     {"host_to_device_gbps", link_gbps(copy_direction::host_to_device)},
                                      {"policies", std::move(rows)}});
 }
 
@@ -328,7 +347,8 @@ exit_code comparison::verdict() const {
   for (auto const& one : entrants_) {
     if (!one.identical) throw failed(fmt::format("the gradients of {} differ from the reference's", one.name));
   }
-  for (auto const& violation : device_->order_violations()) throw failed("stream order: " + violation);
+  if (host_ == nullptr) return success;
+  for (auto const& violation : host_->order_violations()) throw failed("stream order: " + violation);
   return success;
 }
 

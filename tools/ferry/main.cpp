@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
 
 namespace ferry::command {
@@ -82,6 +83,8 @@ int main(int argc, char** argv) {
   } catch (ferry::setting_error const& problem) {
     return report(wrong_usage, problem.what());
   } catch (ferry::invalid_argument const& problem) {
+    return report(wrong_usage, problem.what());
+  } catch (ferry::no_cuda const& problem) {  // a device was asked for that is not there
     return report(wrong_usage, problem.what());
   } catch (ferry::infeasible_budget const& problem) {
     return report(infeasible, problem.what());

@@ -104,6 +104,8 @@ nlohmann::ordered_json summary_of(train_run& run, train_plan const& plan, std::v
       {"attention", to_string(shape.attention)},
       {"batch", plan.batch},
       {"accumulate", plan.flags.training.accumulate},
+      {"device", plan.settings.device},
+      {"matrix_products", run.math_mode()},
       {"policy", policy_name(plan.settings)},
       {"parameters", run.trainer().model().layout().trained()},
       {"budget_bytes", plan.budget_bytes},

@@ -50,6 +50,9 @@ void add_train_flags(CLI::App& command, train_flags& into) {
       ->group(model);
 
   constexpr char const* memory = "Memory";
+  command.add_option("--device", into.device, "As FERRY_DEVICE: auto, host, sim, cuda, cuda:N")
+      ->type_name("NAME")
+      ->group(memory);
   command
       .add_option("--policy", into.policy,
                   "As FERRY_POLICY: auto, keep, recompute, offload, selective, every=N, sqrt, plan=FILE")

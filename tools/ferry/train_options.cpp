@@ -12,12 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
 #include "flags.hpp"
 #include "nn/atomic_file.hpp"
 #include "nn/checkpoint.hpp"
 #include "nn/file_error.hpp"
 #include "nn/items.hpp"
+#include "nn/ops_cuda.hpp"
 
 namespace ferry::command {
 
@@ -118,7 +120,7 @@ std::size_t asked_budget(train_plan const& plan) {
   auto const& settings = plan.settings;
   if (plan.flags.budget) return settings.budget.of(plan.keep_all_bytes);
   if (is_set("FERRY_BUDGET")) {
-    return settings.budget.of(is_set("FERRY_DEVICE_BYTES") ? settings.device_bytes : plan.keep_all_bytes);
+    return settings.budget.of(plan.device_is_sized ? settings.device_bytes : plan.keep_all_bytes);
   }
   constexpr double share_to_compare = 0.2;
   return byte_amount::share(plan.flags.compare ? share_to_compare : 1.0).of(plan.keep_all_bytes);
@@ -152,33 +154,41 @@ std::size_t staging_bytes(nn::gpt_shape const& shape, int batch) {
   return nn::staging::default_bytes + std::max(tokens, shape.vocabulary * sizeof(float)) + slack_bytes;
 }
 
+std::size_t machine_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 void settle_pinned_memory(train_plan& plan) {
   auto& settings = plan.settings;
-  if (!is_set("FERRY_PINNED_BYTES")) settings.pinned_bytes = plan.pinned_bytes();
+  bool const is_given = settings.pinned_bytes != 0;
+  std::size_t pinned = is_given ? settings.pinned_bytes : plan.pinned_bytes();
+  if (!is_given && plan.on_gpu()) pinned = std::min(pinned, machine_bytes() / 2);  // more than that no GPU pins unasked
+  if (!plan.on_gpu()) settings.pinned_bytes = pinned;
   std::size_t const staging = staging_bytes(plan.shape, plan.batch);
-  if (settings.pinned_bytes <= staging) {
+  if (pinned <= staging) {
     throw setting_error(fmt::format("FERRY_PINNED_BYTES={}: copies to and from the device alone take {}; raise it",
-                                    settings.pinned_bytes, format_bytes(staging)));
+                                    pinned, format_bytes(staging)));
   }
-  std::size_t const room = settings.pinned_bytes - staging;
+  std::size_t const room = pinned - staging;
   auto& budget = settings.host_budget;
   if (!is_set("FERRY_HOST_BUDGET")) budget = byte_amount::share(1.0);
-  if (budget.fraction > 0) budget = byte_amount::exactly(std::min(budget.of(settings.pinned_bytes), room));
+  if (budget.fraction > 0) budget = byte_amount::exactly(std::min(budget.of(pinned), room));
   // More than a step has cannot be used; more than a given device can pin is an error, which the session reports.
-  if (!is_set("FERRY_PINNED_BYTES")) budget.bytes = std::min(budget.bytes, plan.keep_all_bytes);
+  if (!is_given) budget.bytes = std::min(budget.bytes, plan.keep_all_bytes);
 }
 
 /// Budgets in bytes, and a host device that is as large as model and budget need, unless the environment says how
-/// large it is.
+/// large it is. A GPU is as large as it is.
 void settle_memory(train_plan& plan) {
   auto& settings = plan.settings;
-  bool const device_is_given = is_set("FERRY_DEVICE_BYTES");
+  plan.device_is_sized = settings.device_bytes != 0;
   plan.budget_bytes = asked_budget(plan);
-  if (device_is_given) plan.budget_bytes = fitting_budget(plan, plan.budget_bytes);
+  if (plan.device_is_sized) plan.budget_bytes = fitting_budget(plan, plan.budget_bytes);
   if (plan.budget_bytes == 0) throw setting_error("--budget=0: give the device bytes for activations, above zero");
-  if (!device_is_given) settings.device_bytes = plan.device_bytes_for(plan.budget_bytes);
+  if (!plan.device_is_sized && !plan.on_gpu()) settings.device_bytes = plan.device_bytes_for(plan.budget_bytes);
   settings.budget = byte_amount::exactly(plan.budget_bytes);
   settle_pinned_memory(plan);
+  if (plan.on_gpu()) return;
   auto const policy = settings.policy.kind;
   bool const offloads =
       policy == policy_kind::offload || policy == policy_kind::automatic || policy == policy_kind::plan;
@@ -213,8 +223,7 @@ std::string policy_name(config const& settings) {
 }
 
 void require_machine_memory(std::size_t bytes) {
-  auto const machine =
-      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto const machine = machine_bytes();
   if (bytes <= machine) return;
   throw setting_error(
       fmt::format("{} of memory are needed, this machine has {}; lower --budget, --batch, --layers or --width",
@@ -222,7 +231,7 @@ void require_machine_memory(std::size_t bytes) {
 }
 
 std::size_t train_plan::device_bytes_for(std::size_t budget) const {
-  std::size_t const state = state_bytes() + slack_bytes;
+  std::size_t const state = state_bytes() + slack_bytes + (on_gpu() ? nn::cuda_ops_bytes : 0);
   // A budget near the largest of all numbers must not wrap around to a small device.
   return state + std::min(budget, std::numeric_limits<std::size_t>::max() - state);
 }
@@ -249,7 +258,7 @@ train_plan make_train_plan(train_flags flags) {
   require_different_files(flags);
   auto const shape = choose_shape(flags);
   auto data = load_data(flags, shape);
-  train_plan plan{std::move(flags), shape, 0, std::move(data), config::from_env(), 0, 0};
+  train_plan plan{std::move(flags), shape, 0, std::move(data), config::from_env()};
   auto const& chosen = plan.flags;
   if (plan.data.vocabulary() > static_cast<std::size_t>(shape.vocabulary)) {
     throw setting_error(fmt::format("--vocab={}: text has {} kinds of bytes; give --vocab={} or more", shape.vocabulary,
@@ -261,6 +270,8 @@ train_plan make_train_plan(train_flags flags) {
     throw setting_error(fmt::format("--batch={}: give 1 or more, and at most {} with --context={}", plan.batch,
                                     (1L << 24) / shape.context, shape.context));
   }
+  set_by_flag(plan.settings, "FERRY_DEVICE", "--device", chosen.device);
+  if (plan.settings.device == "auto") plan.settings.device = find_cuda().why_not.empty() ? "cuda" : "host";
   set_by_flag(plan.settings, "FERRY_POLICY", "--policy", chosen.policy);
   set_by_flag(plan.settings, "FERRY_BUDGET", "--budget", chosen.budget);
   plan.keep_all_bytes = bytes_to_keep_all(shape, plan.batch);

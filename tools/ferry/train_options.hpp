@@ -22,7 +22,7 @@ struct train_flags {
   std::optional<int> layers, width, heads, context, vocabulary, batch;
   bool untied = false;
   std::string attention;
-  std::optional<std::string> policy, budget;
+  std::optional<std::string> device, policy, budget;
   std::string init_file, save_file, gradients_file, profile_file, json_file;
   bool resume = false;
   bool compare = false;
@@ -45,11 +45,13 @@ struct train_plan {
   nn::gpt_shape shape;
   int batch = 0;
   nn::token_data data;
-  config settings;  ///< of the device and the session; budgets in bytes
+  config settings;               ///< of the device and the session; budgets in bytes, and no `auto` device
+  bool device_is_sized = false;  ///< FERRY_DEVICE_BYTES says how large it is
   std::size_t budget_bytes = 0;
   std::size_t keep_all_bytes = 0;  ///< what a step holds at its fullest if nothing leaves, about
 
   [[nodiscard]] std::size_t state_bytes() const { return nn::trainer::bytes_beside_budget(shape, batch); }
+  [[nodiscard]] bool on_gpu() const { return settings.device.starts_with("cuda"); }
   /// Of a device that has room for the state and that budget.
   [[nodiscard]] std::size_t device_bytes_for(std::size_t budget) const;
   /// Of a device that a trainer copies through, and to which all of a step may be offloaded.

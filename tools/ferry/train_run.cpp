@@ -14,7 +14,7 @@ namespace ferry::command {
 train_run::train_run(device& on, train_plan const& plan, config settings)
     : plan_(plan),
       compute_(on, stream_kind::compute, "compute"),
-      ops_(nn::make_host_ops(on)),
+      ops_(nn::make_ops(on)),
       trainer_(on, compute_, *ops_, plan.shape, plan.batch, plan.flags.training),
       session_(on, std::move(settings)),
       items_(nn::describe_items(plan.shape, plan.batch)),
@@ -81,7 +81,7 @@ std::string no_room_message(out_of_memory const& problem, train_plan const& plan
       "--budget {}KiB",
       policy_name(settings), format_bytes(plan.budget_bytes), enough >> 10);
   std::size_t const device_bytes = plan.device_bytes_for(enough);
-  if (is_set("FERRY_DEVICE_BYTES") && device_bytes > settings.device_bytes) {
+  if (plan.device_is_sized && device_bytes > settings.device_bytes) {
     text += fmt::format(" with FERRY_DEVICE_BYTES={}KiB", (device_bytes >> 10) + 1);
   }
   return text;

@@ -45,6 +45,8 @@ class train_run {
   [[nodiscard]] nn::trainer& trainer() noexcept { return trainer_; }
   [[nodiscard]] ferry::session& session() noexcept { return session_; }
   [[nodiscard]] double flops_per_step() const;
+  /// What multiplies matrices, and how exactly.
+  [[nodiscard]] std::string math_mode() const { return ops_->math_mode(); }
 
  private:
   void require_number(double value, char const* what) const;

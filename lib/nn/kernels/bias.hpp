@@ -56,4 +56,10 @@ FERRY_KERNEL set_to_zero(float* __restrict__ x, long count, int per_block) {
   for (long i = first + threadIdx.x; i < last; i += blockDim.x) x[i] = 0.0F;
 }
 
+/// x (rows, columns; rows `stride` apart) = 0. A block per row.
+FERRY_KERNEL set_rows_to_zero(float* __restrict__ x, long stride, int columns) {
+  x += blockIdx.x * stride;
+  for (int i = threadIdx.x; i < columns; i += blockDim.x) x[i] = 0.0F;
+}
+
 }  // namespace ferry::nn::kernels::FERRY_KERNELS

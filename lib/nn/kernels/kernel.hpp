@@ -9,7 +9,9 @@
 // function compiled for a newer CPU could be what the linker gives to the rest of the program.
 #pragma once
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(FERRY_CUDASIM)  // nvcc, or the tests' emulation of a GPU
+
+#include <cuda_runtime.h>
 
 #define FERRY_KERNELS gpu
 #define FERRY_KERNEL __global__ void
@@ -18,29 +20,30 @@
 #define FERRY_MAX_LOOP(variable)
 #define FERRY_MAP_LOOP
 
+/// An array that the threads of a block share, to be used by index where it is declared: the emulation's header has one
+/// that looks at every access.
+#if !defined(FERRY_CUDASIM)
+#define FERRY_SHARED_ARRAY(type, name, count) __shared__ type name[count]
+#endif
+
 namespace ferry::nn::kernels::FERRY_KERNELS {
 
 inline constexpr int warp_size = 32;
 
-/// One value per warp of the largest block.
-template <typename T>
-__device__ __forceinline__ T* warp_slots() {
-  __shared__ T slots[32];
-  return slots;
-}
-
 template <typename T, typename Combine>
-__device__ __forceinline__ T block_reduce(T value, T nothing, Combine combine) {
-  T* const slots = warp_slots<T>();
+FERRY_KERNEL_FUNCTION T block_reduce(T value, T nothing, Combine combine) {
+  FERRY_SHARED_ARRAY(T, slots, 32);  // one for each warp of the largest block
   for (int offset = warp_size / 2; offset > 0; offset /= 2) {
     value = combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, offset));
   }
   int const warps = (static_cast<int>(blockDim.x) + warp_size - 1) / warp_size;
+  int const warp = static_cast<int>(threadIdx.x) / warp_size;
   int const lane = static_cast<int>(threadIdx.x) % warp_size;
   __syncthreads();  // the slots may still be read from the reduction before
-  if (lane == 0) slots[threadIdx.x / warp_size] = value;
+  if (lane == 0) slots[warp] = value;
   __syncthreads();
-  value = lane < warps ? slots[lane] : nothing;
+  value = nothing;
+  if (lane < warps) value = slots[lane];
   for (int offset = warp_size / 2; offset > 0; offset /= 2) {
     value = combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, offset));
   }
@@ -49,10 +52,10 @@ __device__ __forceinline__ T block_reduce(T value, T nothing, Combine combine) {
 
 /// Every thread of the block gets the sum. Requires: the block is a multiple of a warp.
 template <typename T>
-__device__ __forceinline__ T block_sum(T value) {
+FERRY_KERNEL_FUNCTION T block_sum(T value) {
   return block_reduce(value, T(0), [](T a, T b) { return a + b; });
 }
-__device__ __forceinline__ float block_max(float value) {
+FERRY_KERNEL_FUNCTION float block_max(float value) {
   return block_reduce(value, -3.402823466e38F, [](float a, float b) { return a > b ? a : b; });
 }
 

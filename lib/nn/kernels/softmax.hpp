@@ -44,18 +44,29 @@ FERRY_KERNEL causal_softmax_backward(float* __restrict__ gradient, float const* 
   for (int i = visible + static_cast<int>(threadIdx.x); i < T; i += blockDim.x) gradient[i] = 0.0F;
 }
 
-/// One more tile of keys for some queries. scores (queries, keys; rows `keys` apart) becomes the unnormalised
-/// probabilities; highest and sum (queries) are the running statistics; out (queries, d; rows `out_stride` apart) is
-/// scaled down to the new maximum. Query r sees keys up to r + first_visible. `first`: there was no tile before.
-/// A block per query.
+// The kernels below take a tile of queries of one head, or those of several heads at once: `queries` blocks for the
+// first, then as many for the next. What is d features wide holds the heads side by side: (queries, heads, d).
+
+struct query_of_head {
+  long head;
+  long query;
+};
+
+FERRY_KERNEL_FUNCTION query_of_head query_of(long row, int queries) { return {row / queries, row % queries}; }
+
+/// One more tile of keys for some queries. scores (heads, queries, keys) becomes the unnormalised probabilities;
+/// highest and sum (heads, queries) are the running statistics; out (queries, heads, d; rows `out_stride` apart) is
+/// scaled down to the new maximum. Query r sees keys up to r + first_visible. `first`: there was no tile before. A
+/// block per query.
 FERRY_KERNEL tile_softmax_forward(float* __restrict__ scores, float* __restrict__ highest, float* __restrict__ sums,
-                                  float* __restrict__ out, long out_stride, int keys, int d, int first_visible,
-                                  float scale, int first) {
+                                  float* __restrict__ out, long out_stride, int queries, int keys, int d,
+                                  int first_visible, float scale, int first) {
   long const row = blockIdx.x;
-  int const seen = static_cast<int>(row) + first_visible + 1;
+  query_of_head const at = query_of(row, queries);
+  int const seen = static_cast<int>(at.query) + first_visible + 1;
   int const visible = seen < keys ? seen : keys;
   scores += row * keys;
-  out += row * out_stride;
+  out += at.query * out_stride + at.head * d;
   float top = first != 0 ? -3.402823466e38F : highest[row];
   float const before = top;
   FERRY_MAX_LOOP(top)
@@ -84,24 +95,28 @@ FERRY_KERNEL tile_softmax_forward(float* __restrict__ scores, float* __restrict_
   }
 }
 
-/// After the last tile: out (queries, d) is normalised, and log_sum (queries) tells backward all it needs. A block per
-/// query.
+/// After the last tile: out (queries, heads, d) is normalised, and log_sum (heads, queries; heads `log_sum_stride`
+/// apart) tells backward all it needs. A block per query.
 FERRY_KERNEL tile_softmax_finish(float* __restrict__ out, long out_stride, float* __restrict__ log_sum,
-                                 float const* __restrict__ highest, float const* __restrict__ sums, int d) {
+                                 long log_sum_stride, float const* __restrict__ highest, float const* __restrict__ sums,
+                                 int queries, int d) {
   long const row = blockIdx.x;
-  out += row * out_stride;
+  query_of_head const at = query_of(row, queries);
+  out += at.query * out_stride + at.head * d;
   float const inverse = 1.0F / sums[row];
   FERRY_MAP_LOOP
   for (int i = threadIdx.x; i < d; i += blockDim.x) out[i] *= inverse;
-  if (threadIdx.x == 0) log_sum[row] = highest[row] + logf(sums[row]);
+  if (threadIdx.x == 0) log_sum[at.head * log_sum_stride + at.query] = highest[row] + logf(sums[row]);
 }
 
-/// dots (rows) of the rows of a and b, each `stride` apart and d long. A block per row.
+/// dots (heads, queries) of the rows of a and b (queries, heads, d; rows `stride` apart). A block per query.
 FERRY_KERNEL row_dots(float* __restrict__ dots, float const* __restrict__ a, float const* __restrict__ b, long stride,
-                      int d) {
+                      int queries, int d) {
   long const row = blockIdx.x;
-  a += row * stride;
-  b += row * stride;
+  query_of_head const at = query_of(row, queries);
+  long const offset = at.query * stride + at.head * d;
+  a += offset;
+  b += offset;
   float sum = 0.0F;
   FERRY_SUM_LOOP(sum)
   for (int i = threadIdx.x; i < d; i += blockDim.x) sum += a[i] * b[i];
@@ -109,17 +124,20 @@ FERRY_KERNEL row_dots(float* __restrict__ dots, float const* __restrict__ a, flo
   if (threadIdx.x == 0) dots[row] = sum;
 }
 
-/// scores (queries, keys) becomes the probabilities again, and gradient (queries, keys), of the probabilities, that of
-/// the scores before scaling. dots (queries): of the output and its gradient. A block per query.
+/// scores (heads, queries, keys) becomes the probabilities again, and gradient (heads, queries, keys), of the
+/// probabilities, that of the scores before scaling. log_sum (heads, queries; heads `log_sum_stride` apart); dots
+/// (heads, queries): of the output and its gradient. A block per query.
 FERRY_KERNEL tile_softmax_backward(float* __restrict__ scores, float* __restrict__ gradient,
-                                   float const* __restrict__ log_sum, float const* __restrict__ dots, int keys,
-                                   int first_visible, float scale) {
+                                   float const* __restrict__ log_sum, long log_sum_stride,
+                                   float const* __restrict__ dots, int queries, int keys, int first_visible,
+                                   float scale) {
   long const row = blockIdx.x;
-  int const seen = static_cast<int>(row) + first_visible + 1;
+  query_of_head const at = query_of(row, queries);
+  int const seen = static_cast<int>(at.query) + first_visible + 1;
   int const visible = seen < keys ? seen : keys;
   scores += row * keys;
   gradient += row * keys;
-  float const normal = log_sum[row];
+  float const normal = log_sum[at.head * log_sum_stride + at.query];
   float const dot = dots[row];
   FERRY_MAP_LOOP
   for (int i = threadIdx.x; i < visible; i += blockDim.x) {
