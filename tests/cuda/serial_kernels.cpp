@@ -56,4 +56,11 @@ void register_serial_kernels() {
   register_one("adamw", on_gpu.adamw, here.adamw);
 }
 
+namespace {
+
+// When the program starts: it then says by the emulation's mode alone how kernels run.
+[[maybe_unused]] bool const registered = (register_serial_kernels(), true);
+
+}  // namespace
+
 }  // namespace ferry::nn::testing
