@@ -108,6 +108,7 @@ TEST_P(DeviceContract, RecordingAgainMovesTheMark) {
 }
 
 TEST_P(DeviceContract, AWaitKeepsTheMarkOfItsCall) {
+  if (!functions_overlap) GTEST_SKIP() << "a function that runs may hold up those of other streams";
   stream const producer(dev(), stream_kind::compute, "producer");
   stream const consumer(dev(), stream_kind::compute, "consumer");
   event const mark(dev());
@@ -226,7 +227,8 @@ TEST_P(DeviceContract, ElapsedTimeFollowsTheOrderOfMarks) {
   EXPECT_GE(dev().elapsed_us(start, middle), 1000);
   EXPECT_GE(dev().elapsed_us(middle, end), 0);
   EXPECT_DOUBLE_EQ(dev().elapsed_us(start, start), 0);
-  EXPECT_NEAR(dev().elapsed_us(start, end), dev().elapsed_us(start, middle) + dev().elapsed_us(middle, end), 0.01);
+  EXPECT_NEAR(dev().elapsed_us(start, end), dev().elapsed_us(start, middle) + dev().elapsed_us(middle, end),
+              2 * time_resolution_us);
 }
 
 TEST_P(DeviceContract, TheClockFollowsTheWork) {

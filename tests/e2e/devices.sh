@@ -12,7 +12,6 @@ expect_out "pinned memory    96.0 MiB"
 expect_out "compute threads  3"
 expect_out "device to host   1.5 GB/s"
 expect_out "host to device   unpaced"
-expect_out "cuda: not in this build"
 expect_out "sim: a virtual clock"
 
 run devices --json "$scratch/devices.json"
@@ -21,7 +20,29 @@ expect_out "balanced with this machine's compute"
 expect_out "25 GB/s, 10 us latency (PCIe 4 with 16 lanes)"
 grep -q '"name": "host"' "$scratch/devices.json" || complain "expected the host device in the JSON file"
 grep -q '"name": "sim"' "$scratch/devices.json" || complain "expected the sim device in the JSON file"
-grep -q '"available": false' "$scratch/devices.json" || complain "expected absent devices in the JSON file"
+expect_json "$scratch/devices.json" devices in_this_build auto
+
+# What CUDA there is differs from machine to machine; whatever it is, a reason or a GPU is named, and `auto` follows.
+if [[ "$out" == *"auto: cuda:0 here, the first GPU"* ]]; then
+  expect_out "compute capability"
+  expect_out "free of"
+  expect_json "$scratch/devices.json" gpus pci_bus_id numa_node runtime_version driver_version
+else
+  expect_out "auto: host here, because there is no GPU to use"
+  expect_json "$scratch/devices.json" why_not
+fi
+
+# No GPU to be seen, on any machine.
+CUDA_VISIBLE_DEVICES=-1 run devices --json "$scratch/none.json"
+expect_code 0
+expect_silence
+expect_out "auto: host here"
+grep -q '"auto": "host"' "$scratch/none.json" || complain "expected auto to be the host device"
+grep -q '"available": false' "$scratch/none.json" || complain "expected a device that is not available"
+if [[ "$out" != *"cuda: not in this build; for NVIDIA GPUs build with -DFERRY_CUDA=ON"* ]]; then
+  expect_out "use FERRY_DEVICE=host"
+  expect_out "CUDA runtime     1"
+fi
 
 run FERRY_LINK_GBPS=3@0,1@7 devices
 expect_code 0

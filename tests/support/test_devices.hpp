@@ -14,7 +14,24 @@
 #include "ferry/sim_device.hpp"
 #include "support/real_device.hpp"
 
+#if defined(FERRY_TEST_GPU)
+#include "support/gpu.hpp"
+#endif
+
 namespace ferry::testing {
+
+#if defined(FERRY_TEST_GPU)
+/// For `SetUp`: false if the devices are not there, and the test has ended.
+inline bool has_devices() { return has_gpu(); }
+/// CUDA may run functions of independent streams one after the other.
+inline constexpr bool functions_overlap = false;
+/// Of elapsed times, as CUDA's documentation has it.
+inline constexpr double time_resolution_us = 0.5;
+#else
+inline bool has_devices() { return true; }
+inline constexpr bool functions_overlap = true;
+inline constexpr double time_resolution_us = 0.005;
+#endif
 
 struct device_factory {
   std::string name;
@@ -43,7 +60,12 @@ inline std::unique_ptr<sim_device> make_test_sim(sim_device_options options) {
 
 /// Every device that passes the contract suite; a new one joins by a line here.
 inline std::vector<device_factory> all_devices() {
-#if defined(FERRY_CUDASIM)
+#if defined(FERRY_TEST_GPU)
+  return {{"gpu", [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+             return make_cuda_device(
+                 {.device_bytes = device_bytes, .pinned_bytes = pinned_bytes, .order = gpu_order()});
+           }}};
+#elif defined(FERRY_CUDASIM)
   return {
       {"cuda",
        [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {

@@ -9,19 +9,13 @@
 #include <utility>
 
 #include "commands.hpp"
+#include "devices_cuda.hpp"
 #include "ferry/config.hpp"
 #include "nn/gemm_host.hpp"
 
 namespace ferry::command {
 
 namespace {
-
-/// A device that FERRY_DEVICE can name and this build does not have.
-struct absent_device {
-  char const* name;
-  char const* purpose;
-};
-constexpr absent_device absent_devices[]{{"cuda", "NVIDIA GPUs"}};
 
 unsigned threads_of(host_device_options const& host) {
   return host.compute_threads > 0 ? host.compute_threads : std::max(1u, std::thread::hardware_concurrency());
@@ -44,7 +38,8 @@ void print_links(Options const& options, char const* note) {
   fmt::print("  host to device   {}{}\n", words_of(options.host_to_device), note);
 }
 
-void print(host_device_options const& host, sim_device_options const& sim, config const& settings) {
+void print(host_device_options const& host, sim_device_options const& sim, cuda_presence const& cuda,
+           config const& settings) {
   bool const automatic = settings.link_gbps.automatic;
   char const* const scheduled = settings.link_schedule.empty() ? "" : " (to begin with)";
   fmt::print("host: a GPU's shape on this machine's CPU\n");
@@ -56,16 +51,18 @@ void print(host_device_options const& host, sim_device_options const& sim, confi
   print_sizes(sim);
   fmt::print("  kernels          their accesses at {:g} GB/s\n", sim.memory_gbps);
   print_links(sim, automatic ? " (PCIe 4 with 16 lanes)" : scheduled);
-  for (absent_device const& absent : absent_devices) {
-    fmt::print("{}: not in this build ({})\n", absent.name, absent.purpose);
-  }
+  fmt::print("{}", cuda_text(cuda));
+  auto const automatic_name = automatic_device(cuda);
+  fmt::print("auto: {} here, {}\n", automatic_name,
+             automatic_name == "host" ? "because there is no GPU to use" : "the first GPU");
 }
 
 nlohmann::ordered_json json_of(link_speed const& link) {
   return {{"gbps", link.gbps}, {"latency_us", link.latency_us}};
 }
 
-nlohmann::ordered_json json_of(host_device_options const& host, sim_device_options const& sim) {
+nlohmann::ordered_json json_of(host_device_options const& host, sim_device_options const& sim,
+                               cuda_presence const& cuda) {
   nlohmann::ordered_json here{{"name", "host"},
                               {"available", true},
                               {"device_bytes", host.device_bytes},
@@ -81,17 +78,17 @@ nlohmann::ordered_json json_of(host_device_options const& host, sim_device_optio
                                    {"memory_gbps", sim.memory_gbps},
                                    {"device_to_host", json_of(sim.device_to_host)},
                                    {"host_to_device", json_of(sim.host_to_device)}};
-  auto all = nlohmann::ordered_json::array({std::move(here), std::move(simulated)});
-  for (absent_device const& absent : absent_devices) all.push_back({{"name", absent.name}, {"available", false}});
-  return {{"devices", std::move(all)}};
+  auto all = nlohmann::ordered_json::array({std::move(here), std::move(simulated), cuda_json(cuda)});
+  return {{"devices", std::move(all)}, {"auto", automatic_device(cuda)}};
 }
 
 exit_code run(std::string const& json_file) {
   config const settings = config::from_env();
   host_device_options const host = host_options(settings);
   sim_device_options const sim = sim_options(settings);
-  if (!json_file.empty()) write_json(json_file, json_of(host, sim));
-  print(host, sim, settings);
+  cuda_presence const cuda = find_cuda();
+  if (!json_file.empty()) write_json(json_file, json_of(host, sim, cuda));
+  print(host, sim, cuda, settings);
   return success;
 }
 
