@@ -14,7 +14,6 @@ set(FERRY_CUDA_DEVICE_SOURCES
 set(FERRY_CUDA_NN_SOURCES
   ${PROJECT_SOURCE_DIR}/lib/nn/attention_cuda.cpp
   ${PROJECT_SOURCE_DIR}/lib/nn/cublas_library.cpp
-  ${PROJECT_SOURCE_DIR}/lib/nn/cuda_call.cpp
   ${PROJECT_SOURCE_DIR}/lib/nn/gemm_cuda.cpp
   ${PROJECT_SOURCE_DIR}/lib/nn/kernels/kernels.cu
   ${PROJECT_SOURCE_DIR}/lib/nn/ops_cuda.cpp)

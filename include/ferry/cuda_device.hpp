@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,27 @@ class no_cuda : public error {
  public:
   using error::error;
 };
+
+namespace cuda {
+
+/// Throws: `cuda_error` unless `status`, a `cudaError_t`, is a success. CUDA's memory of the error is cleared, so that
+/// a trainer who asks for the last error after a launch of his own does not find one of Ferry's.
+void require(int status, char const* call, std::source_location where = std::source_location::current());
+
+/// Makes a GPU current for the calling thread, and the one before again: CUDA wants it for launches.
+class current_device {
+ public:
+  explicit current_device(int ordinal);
+  current_device(current_device const&) = delete;
+  current_device& operator=(current_device const&) = delete;
+  ~current_device();
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace cuda
 
 struct cuda_device_options {
   int ordinal = 0;

@@ -44,10 +44,10 @@ bool is_sticky(cudaError_t status) noexcept {
   return std::ranges::find(sticky, status) != sticky.end();
 }
 
-void require(cudaError_t status, char const* call, std::source_location where) {
+void require(int status, char const* call, std::source_location where) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
-  throw error_of(status, call, where);
+  throw error_of(static_cast<cudaError_t>(status), call, where);
 }
 
 current_device::current_device(int ordinal) {

@@ -15,23 +15,6 @@ namespace ferry::cuda {
 /// After these CUDA refuses every further call of the process.
 [[nodiscard]] bool is_sticky(cudaError_t status) noexcept;
 
-/// Throws: `cuda_error` unless the call succeeded. CUDA's memory of the error is cleared, so that a trainer who asks
-/// for the last error after a launch of his own does not find one of Ferry's.
-void require(cudaError_t status, char const* call, std::source_location where = std::source_location::current());
-
-/// Makes a GPU current for the calling thread, and the one before again.
-class current_device {
- public:
-  explicit current_device(int ordinal);
-  current_device(current_device const&) = delete;
-  current_device& operator=(current_device const&) = delete;
-  ~current_device();
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-};
-
 /// Whether a device can still be used. Work that was enqueued cannot be waited for once CUDA answers a query or a
 /// synchronisation with an error: what of it still runs is unknown, so no byte may be handed out again. Threads: any.
 class health {

@@ -11,7 +11,6 @@
 
 #include "ferry/cuda_device.hpp"
 #include "nn/cublas_library.hpp"
-#include "nn/cuda_call.hpp"
 #include "nn/ops.hpp"
 #include "nn/ops_cuda.hpp"
 

@@ -1,7 +1,7 @@
 // The kernels for a GPU, and what launches them.
 #include "nn/kernels/kernels.hpp"
 
-#include "nn/cuda_call.hpp"
+#include "ferry/cuda_device.hpp"
 
 namespace ferry::nn::kernels {
 
