@@ -100,6 +100,16 @@ class cuda_device_implementation final : public cuda_device {
   std::mutex streams_mutex_;
 };
 
+/// Elsewhere in the process a trainer may be capturing a graph, in a mode in which CUDA forbids every thread to ask how
+/// far work is. Events of Ferry's are in no capture, so asking for them harms none.
+cudaError_t query_beside_captures(cudaEvent_t event) {
+  auto mode = cudaStreamCaptureModeRelaxed;
+  bool const changed = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
+  auto const status = cudaEventQuery(event);
+  if (changed) static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode));
+  return status;
+}
+
 std::size_t half_of_machine_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
@@ -241,7 +251,7 @@ event_status cuda_device_implementation::query(event_ref event) {
   std::lock_guard const lock(asked.mutex);
   if (asked.mark.stream == nullptr) return event_status::complete;
   if (state_.is_lost()) return event_status::failed;
-  auto const status = cudaEventQuery(asked.native);
+  auto const status = query_beside_captures(asked.native);
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());  // CUDA remembers it as an error, and a trainer may ask for the last one
     return event_status::pending;
