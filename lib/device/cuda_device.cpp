@@ -242,7 +242,10 @@ event_status cuda_device_implementation::query(event_ref event) {
   if (asked.mark.stream == nullptr) return event_status::complete;
   if (state_.is_lost()) return event_status::failed;
   auto const status = cudaEventQuery(asked.native);
-  if (status == cudaErrorNotReady) return event_status::pending;
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // CUDA remembers it as an error, and a trainer may ask for the last one
+    return event_status::pending;
+  }
   try {
     state_.require_known(status, "cudaEventQuery");
   } catch (cuda_error const&) {

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "path/session_core.hpp"
+#include "support/stage.hpp"
 
 namespace ferry::path {
 
 void session_core::offload(entry& e) {
+  support::stage const here("ferry offload");
   if (e.bytes > store_.in_flight().limit_bytes()) {
     next_choice(e, reason::dropped_in_flight_full, reason::kept_in_flight_full);
     return;

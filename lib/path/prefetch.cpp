@@ -16,10 +16,12 @@
 #include <utility>
 
 #include "path/session_core.hpp"
+#include "support/stage.hpp"
 
 namespace ferry::path {
 
 void session_core::prefetch(entry& e, device_region&& region, event_handle position) {
+  support::stage const here("ferry prefetch");
   try {
     reserve_transfer();
   } catch (error const&) {

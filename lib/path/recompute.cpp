@@ -8,6 +8,7 @@
 
 #include "ferry/error.hpp"
 #include "path/session_core.hpp"
+#include "support/stage.hpp"
 
 namespace ferry::path {
 
@@ -41,6 +42,7 @@ class borrowed_inputs {
 }  // namespace
 
 void session_core::recompute(entry& e, stream_ref stream, reason why, outlook const& seen, std::size_t rows_there) {
+  support::stage const here("ferry recompute");
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
   rebuilding_.push_back(&e);

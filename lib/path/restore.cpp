@@ -6,10 +6,12 @@
 
 #include "ferry/error.hpp"
 #include "path/session_core.hpp"
+#include "support/stage.hpp"
 
 namespace ferry::path {
 
 lease session_core::restore(item_key const& key, stream_ref stream) {
+  support::stage const here("ferry restore");
   require_step("restore");
   require_own(stream);
   entry& e = require(key);

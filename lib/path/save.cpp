@@ -6,6 +6,7 @@
 
 #include "ferry/error.hpp"
 #include "path/session_core.hpp"
+#include "support/stage.hpp"
 
 namespace ferry::path {
 
@@ -62,6 +63,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
 
 lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,
                               release_callback on_release, recipe how) {
+  support::stage const here("ferry save");
   store_.make_resident(e, std::move(region), std::move(ready));
   if (how) {
     e.has_recipe = true;

@@ -166,7 +166,7 @@ bool transfer_engine::reap(copy_lane& lane) {
   bool any = false;
   while (lane.in_flight > 0) {
     chunk& oldest = lane.ring[lane.first];
-    auto const status = device_.query(oldest.mark);
+    auto const status = device_.query(oldest.mark());
     if (status == event_status::pending) break;
     lane.first = (lane.first + 1) % lane.ring.size();
     --lane.in_flight;
@@ -190,9 +190,10 @@ bool transfer_engine::reap(copy_lane& lane) {
 void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived) {
   auto const index = static_cast<std::size_t>(&arrived - lane.ring.data());
   chunk const& before = lane.ring[(index + lane.ring.size() - 1) % lane.ring.size()];
+  if (!arrived.met_idle_link && !before.is_still_marked()) return;
   double took_us = 0;
   try {
-    took_us = device_.elapsed_us(arrived.met_idle_link ? arrived.begin : before.mark, arrived.mark);
+    took_us = device_.elapsed_us(arrived.met_idle_link ? arrived.begin.ref() : before.mark(), arrived.mark());
   } catch (error const&) {
     return;  // the copy is none the worse for it
   }
@@ -279,11 +280,16 @@ bool transfer_engine::handle_cancellations(copy_lane& lane) {
 /// No more of it is issued; whoever takes over its bytes is ordered after the chunks in flight.
 void transfer_engine::stop(copy_lane& lane, transfer& cancelled) {
   try {
-    device_.record(cancelled.done, lane.copies);
+    record_done(lane, cancelled);
     cancelled.phase.store(transfer_phase::stopped, std::memory_order_release);
   } catch (error const& e) {
     give_up(lane, cancelled, e);
   }
+}
+
+void transfer_engine::record_done(copy_lane& lane, transfer& of) {
+  device_.record(of.done, lane.copies);
+  ++of.times_done;
 }
 
 /// Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
@@ -352,14 +358,18 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   next.of = &chosen;
   next.bytes = std::min<std::size_t>(chunk_bytes_, chosen.bytes - chosen.issued_bytes);
   next.issued = now;
-  next.met_idle_link = lane.in_flight == 0 || device_.query(newest.mark) != event_status::pending;
-  bool const last = chosen.issued_bytes + next.bytes == chosen.bytes;
+  next.met_idle_link = lane.in_flight == 0 || device_.query(newest.mark()) != event_status::pending;
+  next.is_last = chosen.issued_bytes + next.bytes == chosen.bytes;
   try {
     if (next.met_idle_link) device_.record(next.begin, lane.copies);
     device_.copy(lane.copies, chosen.name, lane.direction, static_cast<std::byte*>(chosen.to) + chosen.issued_bytes,
                  static_cast<std::byte const*>(chosen.from) + chosen.issued_bytes, next.bytes);
-    device_.record(next.mark, lane.copies);
-    if (last) device_.record(chosen.done, lane.copies);
+    if (next.is_last) {
+      record_done(lane, chosen);
+    } else {
+      device_.record(next.own_mark, lane.copies);
+    }
+    next.times_done = chosen.times_done;
   } catch (error const& e) {
     give_up(lane, chosen, e);
     return;
@@ -368,7 +378,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   ++chosen.chunks_in_flight;
   if (lane.in_flight++ == 0) publish_copying(lane);
   lane.counters.in_flight_bytes.fetch_add(next.bytes, std::memory_order_relaxed);
-  if (last) {
+  if (next.is_last) {
     std::erase(lane.waiting, &chosen);
     chosen.phase.store(transfer_phase::issued, std::memory_order_release);
   }

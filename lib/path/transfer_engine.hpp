@@ -93,11 +93,17 @@ class transfer_engine final : private virtual_time::agent {
 
  private:
   struct chunk {
-    explicit chunk(device& on) : begin(on, event_timing::on), mark(on, event_timing::on) {}
+    explicit chunk(device& on) : begin(on, event_timing::on), own_mark(on, event_timing::on) {}
+    /// That the link has passed it. A transfer's last chunk is marked by the transfer's own event, for one call less.
+    [[nodiscard]] event_ref mark() const noexcept { return is_last ? of->done.ref() : own_mark.ref(); }
+    /// The transfer may have ended meanwhile and be on its way again: its event marks another chunk then.
+    [[nodiscard]] bool is_still_marked() const noexcept { return !is_last || of->times_done == times_done; }
     transfer* of = nullptr;
     std::size_t bytes = 0;
     event begin;  ///< of the copy, if the link was idle; otherwise that is the mark of the chunk before
-    event mark;
+    event own_mark;
+    bool is_last = false;
+    std::uint64_t times_done = 0;  ///< of the transfer, with this chunk
     std::chrono::nanoseconds issued{0};
     bool met_idle_link = false;
   };
@@ -128,6 +134,7 @@ class transfer_engine final : private virtual_time::agent {
   void publish_copying(copy_lane& lane) noexcept;
   bool handle_cancellations(copy_lane& lane);
   void stop(copy_lane& lane, transfer& cancelled);
+  void record_done(copy_lane& lane, transfer& of);
   void give_up(copy_lane& lane, transfer& failed, error const& cause);
   bool issue(copy_lane& lane);
   transfer* pick(copy_lane& lane);

@@ -26,7 +26,7 @@ enum class transfer_phase : std::uint8_t {
 };
 
 struct transfer {
-  explicit transfer(device& owner) : done(owner) {}
+  explicit transfer(device& owner) : done(owner, event_timing::on) {}
 
   // Set before it is submitted, and untouched until it has ended.
   copy_direction direction = copy_direction::device_to_host;
@@ -41,7 +41,7 @@ struct transfer {
 
   // The session's own notes.
   bool submitted = false;
-  bool orphaned = false;  ///< its item was released meanwhile; what it still touches of it is below
+  bool orphaned = false;           ///< its item was released meanwhile; what it still touches of it is below
   std::uint32_t journal_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
   item_key key;
   std::uint64_t saved_in_step = 0;
@@ -76,6 +76,7 @@ struct transfer {
   std::chrono::nanoseconds copying_until{0};
 
   // The engine's own.
+  std::uint64_t times_done = 0;  ///< how often `done` was recorded
   std::uint32_t chunks_in_flight = 0;
   bool gates_passed = false;
   std::chrono::nanoseconds began{0};  ///< on the device's clock

@@ -43,8 +43,10 @@ class address_range_pool {
 
   /// Whole pages with an unused one behind; null if the system declines.
   [[nodiscard]] std::byte* take(std::size_t bytes, bool accessible);
-  /// The addresses stay reserved.
-  void give_back(std::byte* address, std::size_t bytes) noexcept;
+  /// Frees the memory; the addresses stay usable, with other bytes.
+  static void drop_bytes(std::byte* address, std::size_t bytes) noexcept;
+  /// Frees the memory; the addresses stay reserved, and fault.
+  static void give_back(std::byte* address, std::size_t bytes) noexcept;
 
  private:
   struct region {
@@ -62,7 +64,7 @@ class memory_map {
 
   /// Null if the device's memory, or the pinned memory, is full.
   [[nodiscard]] void* allocate(space where, int device, std::size_t bytes, std::size_t pool = 0);
-  /// Frees the allocation that begins there; its record stays. Requires: nothing runs any more that uses it.
+  /// Frees the allocation that begins there; its record stays.
   void release(std::uintptr_t begin);
   /// From now on the bytes count as free and the addresses as freed, though the memory stays until `release`.
   void mark_freed(std::uintptr_t begin);

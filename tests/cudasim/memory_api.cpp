@@ -92,7 +92,7 @@ cudaError_t free_in_order(void* address, cudaStream_t handle) {
   operation work{.name = operation_name("cudaFreeAsync"),
                  .kind = "free",
                  .accesses = {ferry::writes(address, found->bytes)},
-                 .run = [](stream_state&) {}};
+                 .run = [begin = found->begin](stream_state&) { sim().memory.release(begin); }};
   cudaError_t const result = submit(*stream, std::move(work));
   // Whatever is enqueued from now on may not use it. The slab stays with the checker: only stream order frees it.
   own.checker.freed(address, found->bytes);

@@ -176,7 +176,9 @@ std::size_t stream_table::live_count() {
 }
 
 void stream_table::close_all() {
-  for (auto* const each : all()) each->stream.close();
+  auto const streams = all();
+  for (auto* const each : streams) each->await_all();  // the reaper may be at it: closing twice waits only once
+  for (auto* const each : streams) each->stream.close();
 }
 
 cudaEvent_t event_table::create(device_state& on, bool timed) {

@@ -77,10 +77,12 @@ placement_function by_hash(std::uint64_t seed, std::size_t const& step) {
   };
 }
 
+constexpr std::size_t workspace_bytes = std::size_t{8} << 20;  // of the operations themselves
+
 /// Members in the order in which each can rely on those before it.
 struct gpt_world {
   gpt_world(fault_schedule const& s, std::size_t budget_bytes)
-      : faults(s, trainer::bytes_beside_budget(shape_of(s.seed), small_batch) + budget_bytes + (1 << 20),
+      : faults(s, trainer::bytes_beside_budget(shape_of(s.seed), small_batch) + budget_bytes + workspace_bytes,
                unlimited_bytes + 2 * staging::default_bytes),
         compute(*faults.dev, stream_kind::compute, "compute"),
         plain(make_ops(*faults.dev)),
