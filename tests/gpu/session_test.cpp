@@ -114,6 +114,40 @@ TEST_F(GpuSession, WorksOnAStreamOfTheTrainers) {
   EXPECT_EQ(cudaStreamDestroy(own), cudaSuccess);
 }
 
+/// While the progress thread asks how far its copies are, which a capture in global mode would forbid.
+TEST_F(GpuSession, WorkBetweenItsCallsCanBeCaptured) {
+  stream const compute(dev(), stream_kind::compute, "compute");
+  auto* const native = static_cast<cudaStream_t>(dev().native_handle(compute));
+  memory const back(dev(), memory_space::pinned, item_bytes);
+  session on(dev(), settings_for(policy_kind::offload));
+  on.begin_step();
+  std::array<cudaGraphExec_t, segments> graphs{};
+  for (std::uint32_t s = 0; s < segments; ++s) {
+    auto block = on.allocate(item_bytes, compute);
+    cudaGraph_t captured = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    EXPECT_EQ(cudaMemsetAsync(block.data(), static_cast<int>(s + 1), item_bytes, native), cudaSuccess);
+    ASSERT_EQ(cudaStreamEndCapture(native, &captured), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&graphs[s], captured, 0), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(captured), cudaSuccess);
+    EXPECT_EQ(cudaGraphLaunch(graphs[s], native), cudaSuccess);
+    on.save(key(s), std::move(block), compute).end();
+  }
+  for (std::uint32_t s = segments; s-- > 0;) {
+    auto item = on.restore(key(s), compute);
+    dev().copy(compute, "consume", copy_direction::device_to_host, back.data(), item.data(), item_bytes);
+    item.end();
+    on.release(key(s));
+    compute.synchronize();
+    if (gpu_order() != nullptr) gpu_order()->host_access(reads(back.data(), item_bytes), "compare");
+    auto const* const bytes = back.as<std::byte>();
+    EXPECT_TRUE(std::all_of(bytes, bytes + item_bytes, [&](std::byte b) { return b == std::byte(s + 1); })) << s;
+  }
+  on.end_step();
+  EXPECT_EQ(device_->lost(), "");
+  for (auto* const each : graphs) EXPECT_EQ(cudaGraphExecDestroy(each), cudaSuccess);
+}
+
 TEST_F(GpuSession, OffloadsWhileComputeIsBusy) {
   stream const compute(dev(), stream_kind::compute, "compute");
   memory const from(dev(), memory_space::pinned, item_bytes);
