@@ -6,7 +6,7 @@ nvcc="$1" lib="$2"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-"$nvcc" -std=c++20 -I "$lib" -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror \
+"$nvcc" -std=c++20 -I "$lib" -I "$lib/../include" -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Werror \
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] -Xptxas -v -c "$lib/nn/kernels/kernels.cu" -o "$scratch/kernels.o" \
   2>&1 | tee "$scratch/log"
 

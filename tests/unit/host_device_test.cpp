@@ -188,8 +188,9 @@ TEST(HostDevice, WithoutTheCheckerThereAreNoViolations) {
   EXPECT_THAT(dev->order_violations(), IsEmpty());
 }
 
-TEST(MakeDevice, AutoAndHostGiveTheHostDevice) {
-  for (auto const* const name : {"auto", "host"}) {
+TEST(MakeDevice, HostAndAutoWithoutAGpuGiveTheHostDevice) {
+  for (std::string const name : {"auto", "host"}) {
+    if (name == "auto" && find_cuda().why_not.empty()) continue;
     config settings;
     settings.device = name;
     settings.device_bytes = mebibyte;
@@ -207,15 +208,15 @@ TEST(MakeDevice, AutoAndHostGiveTheHostDevice) {
   }
 }
 
-TEST(MakeDevice, SaysWhatToSetWhenTheBuildHasNoSuchDevice) {
+TEST(MakeDevice, SaysWhatToSetWhereThereIsNoGpu) {
+  if (find_cuda().why_not.empty()) GTEST_SKIP() << "there is one";
   for (auto const* const name : {"cuda", "cuda:1"}) {
     config settings;
     settings.device = name;
     try {
       static_cast<void>(make_device(settings));
       FAIL() << name;
-    } catch (setting_error const& refused) {
-      EXPECT_THAT(refused.what(), HasSubstr(name));
+    } catch (no_cuda const& refused) {
       EXPECT_THAT(refused.what(), HasSubstr("FERRY_DEVICE=host"));
     }
   }
