@@ -1,6 +1,7 @@
 // Where activations are between forward and backward changes no bit of training: whatever the policy, the budget, the
 // link's speed, the accumulation, the form of attention and the number of threads, 20 steps give the losses and the
 // weights of a run that keeps everything.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
@@ -85,8 +86,10 @@ void expect_within_limits(session_stats const& stats, config const& settings) {
   EXPECT_LE(stats.device.peak_bytes, settings.budget.bytes);
   EXPECT_EQ(stats.pinned.limit_bytes, settings.host_budget.bytes);
   EXPECT_LE(stats.pinned.peak_bytes, settings.host_budget.bytes);
-  EXPECT_EQ(stats.in_flight.limit_bytes, settings.max_in_flight.of(settings.budget.bytes));
-  EXPECT_LE(stats.in_flight.peak_bytes, stats.in_flight.limit_bytes);
+  std::size_t const in_flight = settings.max_in_flight.of(settings.budget.bytes);
+  // The tuner may be trying half of it in the step at hand.
+  EXPECT_THAT(stats.in_flight.limit_bytes, ::testing::AnyOf(in_flight, in_flight / 2));
+  EXPECT_LE(stats.in_flight.peak_bytes, in_flight);
 }
 
 outcome train(run const& how) {
