@@ -114,7 +114,7 @@ TEST_F(GpuSession, WorksOnAStreamOfTheTrainers) {
   EXPECT_EQ(cudaStreamDestroy(own), cudaSuccess);
 }
 
-/// While the progress thread asks how far its copies are, which a capture in global mode would forbid.
+/// While the progress thread asks how far its copies are.
 TEST_F(GpuSession, WorkBetweenItsCallsCanBeCaptured) {
   stream const compute(dev(), stream_kind::compute, "compute");
   auto* const native = static_cast<cudaStream_t>(dev().native_handle(compute));
