@@ -28,14 +28,8 @@ struct order_checker::state {
   void report(past_access const& now, memory_access const& access, std::vector<finding> const& findings);
   void check_removal(named_block const& slab);
 
-  struct announcement {
-    label name;
-    std::vector<memory_access> accesses;
-  };
-
   std::mutex mutex;
   std::vector<participant> participants;
-  std::unordered_map<participant_id, announcement> announced;  // by thread
   std::unordered_map<std::thread::id, participant_id> threads;
   std::unordered_map<void const*, vector_clock> events;
   std::unordered_map<void const*, vector_clock> channels;
@@ -131,12 +125,8 @@ order_checker::stream_id order_checker::add_stream(label const& name) {
 
 void order_checker::operation(stream_id stream, label const& name, std::span<memory_access const> accesses) {
   std::lock_guard const held(state_->mutex);
-  auto const announced = state_->announced.extract(state_->this_thread());
-  label const& known_as = announced.empty() ? name : announced.mapped().name;
-  past_access const now{stream, state_->enqueue(stream).tick(stream), known_as};
+  past_access const now{stream, state_->enqueue(stream).tick(stream), name};
   for (memory_access const& access : accesses) state_->check(now, access);
-  if (announced.empty()) return;
-  for (memory_access const& access : announced.mapped().accesses) state_->check(now, access);
 }
 
 void order_checker::record(void const* event, stream_id stream) {
@@ -209,12 +199,6 @@ void order_checker::host_access(memory_access access, label const& name) {
   std::lock_guard const held(state_->mutex);
   participant_id const thread = state_->this_thread();
   state_->check({thread, state_->participants[thread].clock.tick(thread), name}, access);
-}
-
-void order_checker::announce(label const& name, std::span<memory_access const> accesses) {
-  std::lock_guard const held(state_->mutex);
-  state_->announced.insert_or_assign(state_->this_thread(),
-                                     state::announcement{name, {accesses.begin(), accesses.end()}});
 }
 
 void order_checker::hand_over(void const* channel) {
