@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,11 +51,21 @@ class no_cuda : public error {
   using error::error;
 };
 
+/// Where a function was called from. What std::source_location would be, if clang 14 had it with GCC 12's library.
+struct call_site {
+  char const* file = "";
+  int line = 0;
+  [[nodiscard]] static constexpr call_site current(char const* from = __builtin_FILE(),
+                                                   int at = __builtin_LINE()) noexcept {
+    return {from, at};
+  }
+};
+
 namespace cuda {
 
 /// Throws: `cuda_error` unless `status`, a `cudaError_t`, is a success. CUDA's memory of the error is cleared, so that
 /// a trainer who asks for the last error after a launch of his own does not find one of Ferry's.
-void require(int status, char const* call, std::source_location where = std::source_location::current());
+void require(int status, char const* call, call_site where = call_site::current());
 
 /// Makes a GPU current for the calling thread, and the one before again: CUDA wants it for launches.
 class current_device {

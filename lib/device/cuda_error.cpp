@@ -18,16 +18,16 @@ std::string advice(cudaError_t status) {
   return "";
 }
 
-cuda_error error_of(cudaError_t status, char const* call, std::source_location const& where) {
+cuda_error error_of(cudaError_t status, char const* call, call_site const& where) {
   std::string const message =
       fmt::format("{} failed: {} ({}), at {}:{}{}", call, cudaGetErrorName(status), cudaGetErrorString(status),
-                  file_name(where.file_name()), where.line(), advice(status));
+                  file_name(where.file), where.line, advice(status));
   return {message,
           {.call = call,
            .reason = cudaGetErrorName(status),
            .code = static_cast<int>(status),
-           .file = where.file_name(),
-           .line = static_cast<int>(where.line()),
+           .file = where.file,
+           .line = where.line,
            .sticky = is_sticky(status)}};
 }
 
@@ -44,7 +44,7 @@ bool is_sticky(cudaError_t status) noexcept {
   return std::ranges::find(sticky, status) != sticky.end();
 }
 
-void require(int status, char const* call, std::source_location where) {
+void require(int status, char const* call, call_site where) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
   throw error_of(static_cast<cudaError_t>(status), call, where);
@@ -62,7 +62,7 @@ current_device::~current_device() {
   if (changed_ && cudaSetDevice(before_) != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
-void health::require(cudaError_t status, char const* call, std::source_location where) {
+void health::require(cudaError_t status, char const* call, call_site where) {
   if (status == cudaSuccess) return;
   try {
     cuda::require(status, call, where);
@@ -72,7 +72,7 @@ void health::require(cudaError_t status, char const* call, std::source_location 
   }
 }
 
-void health::require_known(cudaError_t status, char const* call, std::source_location where) {
+void health::require_known(cudaError_t status, char const* call, call_site where) {
   if (status == cudaSuccess) return;
   try {
     cuda::require(status, call, where);

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <source_location>
 #include <string>
 
 #include <cuda_runtime_api.h>
@@ -20,10 +19,9 @@ namespace ferry::cuda {
 class health {
  public:
   /// Throws: as `cuda::require`; and if the error is one that CUDA does not recover from, the device is lost.
-  void require(cudaError_t status, char const* call, std::source_location where = std::source_location::current());
+  void require(cudaError_t status, char const* call, call_site where = call_site::current());
   /// The same for calls that tell whether enqueued work is over: any error means that the device is lost.
-  void require_known(cudaError_t status, char const* call,
-                     std::source_location where = std::source_location::current());
+  void require_known(cudaError_t status, char const* call, call_site where = call_site::current());
   /// Throws: `cuda_error` if the device is lost.
   void check() const;
   /// Where nothing may be thrown: true if the call succeeded.

@@ -67,16 +67,13 @@ cublas_library::cublas_library() : handle_(open_library()) {
   find(library, FERRY_SYMBOL(cublasGemmStridedBatchedEx), gemm_strided_batched);
 }
 
-void cublas_library::require(cublasStatus_t status, char const* call, std::source_location where) const {
+void cublas_library::require(cublasStatus_t status, char const* call, call_site where) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   std::string const reason = get_status_string(status);
-  throw cuda_error(fmt::format("{} failed: {} (status {}), at {}:{}", call, reason, static_cast<int>(status),
-                               where.file_name(), where.line()),
-                   {.call = call,
-                    .reason = reason,
-                    .code = static_cast<int>(status),
-                    .file = where.file_name(),
-                    .line = static_cast<int>(where.line())});
+  throw cuda_error(
+      fmt::format("{} failed: {} (status {}), at {}:{}", call, reason, static_cast<int>(status), where.file,
+                  where.line),
+      {.call = call, .reason = reason, .code = static_cast<int>(status), .file = where.file, .line = where.line});
 }
 
 }  // namespace ferry::nn

@@ -5,8 +5,9 @@
 #include <cublas_v2.h>
 
 #include <memory>
-#include <source_location>
 #include <type_traits>
+
+#include "ferry/cuda_device.hpp"
 
 namespace ferry::nn {
 
@@ -41,8 +42,7 @@ class cublas_library {
   gemm_strided_batched_ex gemm_strided_batched = nullptr;
 
   /// Throws: `cuda_error` unless the call succeeded.
-  void require(cublasStatus_t status, char const* call,
-               std::source_location where = std::source_location::current()) const;
+  void require(cublasStatus_t status, char const* call, call_site where = call_site::current()) const;
 
  private:
   struct closer {
