@@ -19,7 +19,34 @@ struct gpt_dimensions {
   int element_bytes = 2;  ///< of an activation
   /// Attention in tiles, whose backward rebuilds the probabilities itself; without it they are an item, `att`.
   bool flash_attention = true;
+  int hidden = 0;  ///< features of the hidden layer; 0: four times the width
 };
+
+/// A Llama-like transformer: RMSNorm, rotated positions, groups of queries that share keys and values, a gated hidden
+/// layer, no biases. Its items: x, ln1, qkv, att, heads, mid, ln2, gate, up, act; with `qk_norm` qk after qkv.
+struct llama_dimensions {
+  int layers = 32;
+  int width = 4096;
+  int heads = 32;
+  int kv_heads = 8;    ///< of keys and of values; divides `heads`
+  int head_width = 0;  ///< 0: width / heads
+  int hidden = 14336;
+  int context = 4096;  ///< tokens of a sequence
+  int batch = 1;       ///< sequences
+  int vocabulary = 128256;
+  int element_bytes = 2;  ///< of an activation
+  bool flash_attention = true;
+  int window = 0;        ///< a query sees so many tokens back; 0: all
+  bool qk_norm = false;  ///< queries and keys are normalised before the attention
+  bool qkv_bias = false;
+};
+
+/// Trained numbers; `tied`: the head's weight is the token embedding. Throws: as the profile does.
+[[nodiscard]] std::size_t parameter_count(gpt_dimensions const& of, bool tied);
+[[nodiscard]] std::size_t parameter_count(llama_dimensions const& of, bool tied);
+
+/// As `gpt_profile`. Throws: `invalid_argument` that names the member and the fix.
+[[nodiscard]] profile llama_profile(llama_dimensions const& of, hardware const& on);
 
 /// A segment per block, and one for the head and the loss. The first block's input is made from the tokens, by a recipe
 /// that reads nothing. Throws: `invalid_argument` that names the member and the fix.

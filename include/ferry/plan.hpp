@@ -164,7 +164,8 @@ void require_match(plan const& planned, profile const& step);
 [[nodiscard]] std::string to_json(hardware const& on);
 [[nodiscard]] std::string to_json(plan const& planned);
 
-/// Hardware by name: "a100-40", "a100-80", "h100", "rtx4090", ... Throws: `invalid_argument` that lists the names.
+/// Hardware by name, out of lib/plan/gpus.json: "a100-80", "rtx4090", "NVIDIA A100-SXM4-80GB", ... The rates are those of
+/// half precision, assumed and not measured. Throws: `invalid_argument` that suggests the nearest names.
 [[nodiscard]] hardware named_hardware(std::string_view name);
 [[nodiscard]] std::vector<std::string> hardware_names();
 

@@ -3,24 +3,60 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "ferry/config.hpp"
+#include "ferry/error.hpp"
+#include "ferry/label.hpp"
 #include "ferry/plan.hpp"
 #include "ferry/sim_device.hpp"
 #include "ferry/stats.hpp"
 
 namespace ferry {
 
+class session;
+
+/// A moment of a step that is watched: what the trainer has enqueued so far is over on the device.
+struct simulation_moment {
+  enum class kind : std::uint8_t {
+    begun,     ///< the step
+    computed,  ///< an item, which has been saved; what it was computed from is still held
+    saved,     ///< the same item, and what nothing in forward reads any more may leave
+    forward,   ///< of a segment is over
+    restored,  ///< an item is there for backward: it never left, or has been fetched or rebuilt
+    backward,  ///< of a segment has been computed; what it read is still held
+    released,  ///< and is no longer wanted
+    changed,   ///< in between: a transfer has ended, or bytes of a tier are others than before
+  };
+  kind what = kind::begun;
+  std::uint32_t segment = 0;  ///< of what comes next, for `changed`
+  label item;                 ///< that was computed, saved or restored
+  double at_us = 0;           ///< from the beginning of the step
+  session const& on;          ///< to be asked where items are
+  session_stats const& stats;
+};
+
 struct simulation_options {
   config settings;                        ///< budgets and policy; budgets in shares are of the hardware's memory
   std::optional<plan> planned;            ///< followed from the first step on, instead of the policy
   std::uint32_t steps = 4;                ///< the last one is reported; `auto` and `selective` need a few to settle
   std::vector<sim_slow_down> slow_downs;  ///< in virtual time from the first step on
+  /// A step that takes longer ends the simulation: `step_too_long`.
+  double longest_step_us = std::numeric_limits<double>::infinity();
   /// Called before each step (from 0 on), when the one before is over: to change the link or to slow something down
   /// from `on.now()` on.
   std::function<void(std::uint32_t step, sim_device& on)> before_step;
+  /// Told of the moments of the last step, in their order. The host then waits for the device at each of them instead
+  /// of running ahead, and the statistics are added up each time: for steps of up to some thousand items.
+  std::function<void(simulation_moment const&)> watch;
+};
+
+/// A step took longer than `simulation_options::longest_step_us`.
+class step_too_long : public error {
+ public:
+  using error::error;
 };
 
 /// A plan and the first step that it was followed in.
@@ -38,7 +74,7 @@ struct simulation {
   std::vector<followed_plan> plans;     ///< every plan that was followed, in the order of their steps
 };
 
-/// Throws: as the session does; `format_error` for a profile that contradicts itself.
+/// Throws: as the session does; `step_too_long`; `format_error` for a profile that contradicts itself.
 [[nodiscard]] simulation simulate(profile const& step, hardware const& on, simulation_options const& how);
 
 }  // namespace ferry

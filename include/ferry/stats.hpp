@@ -48,8 +48,8 @@ enum class reason : std::uint8_t {
   kept_after_failed_offload,
   placed_anew,                 ///< in the midst of its step, by the plan for the link as it turned out to be
   dropped_instead_of_waiting,  ///< an operation would have waited for device bytes longer than its recipe takes
-  dropped_for_space,  ///< rebuilt earlier, and its bytes were needed before it was
-  evicted_for_space,  ///< its host copy was still good and its device bytes were needed
+  dropped_for_space,           ///< rebuilt earlier, and its bytes were needed before it was
+  evicted_for_space,           ///< its host copy was still good and its device bytes were needed
   restored_resident,
   restored_from_host,
   offload_cancelled_by_restore,  ///< needed again before its copy had finished
@@ -68,8 +68,9 @@ inline constexpr std::size_t reason_count = static_cast<std::size_t>(reason::cou
 
 /// What was foreseen when a decision was made; 0 where it was not known.
 struct outlook {
-  double transfer_us = 0;  ///< how long the stream would stand still for the transfer, once it has done what it has to do
-  double recipe_us = 0;    ///< how long the recipe would take, with whatever its inputs need first
+  double transfer_us =
+      0;                 ///< how long the stream would stand still for the transfer, once it has done what it has to do
+  double recipe_us = 0;  ///< how long the recipe would take, with whatever its inputs need first
 };
 
 /// One decision about one item.
@@ -89,6 +90,13 @@ struct decision_record {
 struct idle_setting {
   std::string variable;  ///< "FERRY_CHUNK_BYTES"
   std::string why;       ///< "nothing was copied"
+};
+
+/// A setting in force.
+struct used_setting {
+  std::string variable;  ///< "FERRY_BUDGET"
+  std::string value;     ///< in the form that the variable accepts
+  bool given = false;    ///< away from its default
 };
 
 /// One item over all steps, every micro-batch on its own.
@@ -131,6 +139,7 @@ struct session_stats {
   std::vector<item_stats> items;
   /// Settings given by name, away from their default, that no decision of the session depended on.
   std::vector<idle_setting> settings_without_effect;
+  std::vector<used_setting> settings;  ///< all, in the order of `ferry env`
 
   [[nodiscard]] std::uint64_t count(reason why) const noexcept { return reasons[static_cast<std::size_t>(why)]; }
 };

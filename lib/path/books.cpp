@@ -111,7 +111,8 @@ void session_core::write_journal() {
   journal_.flush(first_open);
 }
 
-/// At the session's end: a setting that does nothing would else go unnoticed. Of a step that broke off nothing can be told.
+/// At the session's end: a setting that does nothing would else go unnoticed. Of a step that broke off nothing can be
+/// told.
 void session_core::name_idle_settings() noexcept {
   if (totals_.steps == 0 || in_step_ || settings_.given.empty()) return;
   try {
@@ -173,6 +174,7 @@ session_stats session_core::stats() {
   });
   felt_.placed_by_function = policy_.has_function();
   now.settings_without_effect = settings_without_effect(now, settings_, felt_);
+  now.settings = used_settings(settings_);
   return now;
 }
 

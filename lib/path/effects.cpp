@@ -111,6 +111,15 @@ constexpr std::array rules{
 
 }  // namespace
 
+std::vector<used_setting> used_settings(config const& settings) {
+  std::vector<used_setting> used;
+  for (auto& row : describe_settings(settings)) {
+    bool const given = row.value != row.initial;
+    used.push_back({std::move(row.variable), std::move(row.value), given});
+  }
+  return used;
+}
+
 std::vector<idle_setting> settings_without_effect(session_stats const& stats, config const& settings,
                                                   effects const& felt) {
   std::vector<idle_setting> idle;

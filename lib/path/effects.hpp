@@ -20,6 +20,9 @@ struct effects {
   bool virtual_clock = false;
 };
 
+/// What holds, given or not.
+[[nodiscard]] std::vector<used_setting> used_settings(config const& settings);
+
 /// Of the settings that were given. A setting is without effect if nothing in the run would have been different with
 /// its default, as far as what happened can tell.
 [[nodiscard]] std::vector<idle_setting> settings_without_effect(session_stats const& stats, config const& settings,

@@ -41,6 +41,7 @@ journal::journal(device& on, config const& settings, support::logger const& log,
   if (!settings.trace_file.empty()) {
     require_different_files(settings);
     trace_.emplace(settings.trace_file, log, on.capabilities().name, settings.stall_tolerance_us);
+    trace_->settings(settings, budgets_);
     clock_.emplace(on, stream_kind::copy, "ferry clock");
   }
   if (!trace_ && !stats_file_.is_open()) return;

@@ -6,6 +6,8 @@
 #include <array>
 #include <iterator>
 
+#include "path/effects.hpp"
+
 namespace ferry::path {
 
 namespace {
@@ -93,6 +95,19 @@ void trace_writer::name_lane(int lane, std::string_view name) {
   begin_event("thread_sort_index", "", 'M', 0, lane);
   argument("sort_index", static_cast<std::uint64_t>(lane));
   end_event();
+}
+
+/// Viewers pass over metadata that they do not know.
+void trace_writer::settings(config const& in_force, std::array<store::budget const*, tier_count> const& budgets) {
+  begin_event("ferry_settings", "", 'M', 0, compute_lane);
+  for (auto const& one : used_settings(in_force)) {
+    if (one.given) argument(one.variable, one.value);
+  }
+  for (std::size_t i = 0; i < tier_count; ++i) {
+    argument(fmt::format("{} limit_bytes", tier_names[i]), std::uint64_t{budgets[i]->limit_bytes()});
+  }
+  end_event();
+  flush();
 }
 
 void trace_writer::write(step_book const& book) {

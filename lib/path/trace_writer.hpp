@@ -2,11 +2,14 @@
 // grows step by step; `finish` closes it. Viewers accept one that a killed run left open. Threads: the session's only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "ferry/config.hpp"
 #include "path/step_book.hpp"
+#include "store/reservation.hpp"
 #include "support/run_file.hpp"
 
 namespace ferry::path {
@@ -16,6 +19,8 @@ class trace_writer {
   /// Throws: `setting_error` that names FERRY_TRACE.
   trace_writer(std::string const& path, support::logger const& log, std::string_view device, double tolerance_us);
 
+  /// Once, before the steps: what holds, and the budgets in bytes.
+  void settings(config const& in_force, std::array<store::budget const*, tier_count> const& budgets);
   /// Requires: the book's stretches have their times.
   void write(step_book const& book);
   void finish() noexcept;

@@ -37,7 +37,12 @@ class case_reader {
   explicit case_reader(std::filesystem::path const& file) : file_(file) {}
 
   chain read() {
-    load();
+    std::ifstream in = opened();
+    return read(in);
+  }
+
+  chain read(std::istream& in) {
+    load(in);
     std::size_t const stages = stage_count();
     chain result;
     result.name = name();
@@ -60,7 +65,7 @@ class case_reader {
     throw format_error(fmt::format("case '{}': {}: {}", file_.string(), place, problem));
   }
 
-  void load() {
+  [[nodiscard]] std::ifstream opened() const {
     std::error_code status;
     std::uintmax_t const size = std::filesystem::file_size(file_, status);
     if (status) fail("the file", status.message() + "; name a file that can be read");
@@ -69,6 +74,10 @@ class case_reader {
     }
     std::ifstream in(file_, std::ios::binary);
     if (!in) fail("the file", "cannot be opened; check its permissions");
+    return in;
+  }
+
+  void load(std::istream& in) {
     try {
       root_ = json::parse(
           in, [this](int depth, json::parse_event_t event, json& parsed) { return wanted(depth, event, parsed); });
@@ -173,5 +182,7 @@ class case_reader {
 }  // namespace
 
 chain read_chain(std::filesystem::path const& file) { return case_reader(file).read(); }
+
+chain parse_chain(std::istream& in, std::filesystem::path const& file) { return case_reader(file).read(in); }
 
 }  // namespace ferry::planning

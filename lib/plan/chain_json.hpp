@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <istream>
 
 #include "plan/chain.hpp"
 
@@ -14,5 +15,7 @@ inline constexpr std::size_t max_case_stages = 100'000;
 /// The chain in `file`. Keys that are not the problem's are ignored.
 /// *Throws* format_error naming the file, the place and the fix.
 [[nodiscard]] chain read_chain(std::filesystem::path const& file);
+/// The same from a stream of any length; `file` is for messages.
+[[nodiscard]] chain parse_chain(std::istream& in, std::filesystem::path const& file);
 
 }  // namespace ferry::planning

@@ -4,14 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <streambuf>
 #include <system_error>
 #include <utility>
+
+#include "plan/bounded_source.hpp"
 
 namespace ferry::planning {
 
@@ -56,35 +56,6 @@ std::uint32_t checked_index(json const& value, Place const& place) {
   }
   return value.get<std::uint32_t>();
 }
-
-/// Feeds the parser in portions and watches over what it has to hold.
-class bounded_source final : public std::streambuf {
- public:
-  explicit bounded_source(std::streambuf& from) : from_(from) {}
-
-  /// The parser got somewhere: what it held of the text is done with.
-  void progress() noexcept { done_bytes_ = read_bytes_; }
-
- private:
-  int_type underflow() override {
-    if (read_bytes_ - done_bytes_ > limits::token_bytes) {
-      throw misfit("", "has a text, a number or a gap of more than 1 MiB", "it is no file of Ferry's: write it again");
-    }
-    auto const count = from_.sgetn(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-    if (count <= 0) return traits_type::eof();
-    read_bytes_ += static_cast<std::size_t>(count);
-    if (read_bytes_ > limits::file_bytes) {
-      throw misfit("", "is larger than 256 MiB", "split the step into fewer segments or items");
-    }
-    setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
-    return traits_type::to_int_type(buffer_.front());
-  }
-
-  std::streambuf& from_;
-  std::array<char, std::size_t{1} << 16> buffer_{};
-  std::size_t read_bytes_ = 0;
-  std::size_t done_bytes_ = 0;
-};
 
 /// An array or object that has begun.
 struct frame {
@@ -272,7 +243,7 @@ misfit misfit::inside(std::string_view outer) const {
 std::string shown(std::string_view text) { return fmt::format("'{}'", one_line(text, 80)); }
 
 json read_rows(std::istream& in, file_format const& format) {
-  bounded_source source(*in.rdbuf());
+  bounded_source source(*in.rdbuf(), limits::file_bytes, "split the step into fewer segments or items");
   std::istream bounded(&source);
   row_parser parser(format, source);
   json::sax_parse(bounded, &parser);  // what it refuses, it throws

@@ -9,6 +9,9 @@
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
 #include "ferry/plan.hpp"
+#include "plan/chain_simulator.hpp"
+#include "plan/limits.hpp"
+#include "plan/replay_table.hpp"
 #include "plan/step_chain.hpp"
 #include "plan/step_solver.hpp"
 
@@ -82,6 +85,18 @@ std::size_t smallest_budget(profile const& step, hardware const& on, plan_option
     (feasible(middle) ? high : low) = middle;
   }
   return static_cast<std::size_t>(std::ceil(high));
+}
+
+std::size_t keep_all_peak(profile const& step, hardware const& on) {
+  plan_options unlimited;
+  unlimited.budget_bytes = limits::all_bytes;
+  auto const problem = make_step_chain(step, on, unlimited, false).problem;
+  replay_table const replays(problem);
+  chain_simulator simulator(problem, replays);
+  simulator.run(chain_plan(problem.stages()));
+  double peak = 0;
+  for (auto const& op : simulator.ops()) peak = std::max(peak, op.bytes);
+  return static_cast<std::size_t>(std::ceil(peak));
 }
 
 }  // namespace planning

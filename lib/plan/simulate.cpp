@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <utility>
@@ -19,10 +20,62 @@ namespace {
 
 constexpr double nanoseconds_per_us = 1000;
 
+/// Stops the trainer at each moment until the device has done what is enqueued, and tells of it.
+class step_watcher {
+ public:
+  using moment = simulation_moment::kind;
+
+  step_watcher(session& on, sim_device& device, stream_ref stream, simulation_options const& how)
+      : on_(on), device_(device), stream_(stream), tell_(how.watch) {}
+
+  /// The next step is watched, if anybody wants to know.
+  void start() {
+    watching_ = tell_ != nullptr;
+    began_ = device_.now();
+  }
+
+  void reach(moment what, std::uint32_t segment, label const& item = {}) {
+    if (!watching_) return;
+    event const done(device_);
+    done.record(stream_);
+    look(segment);
+    while (device_.query(done) == event_status::pending) {
+      device_.pass_time();
+      look(segment);
+    }
+    tell(what, segment, item, on_.stats());
+  }
+
+ private:
+  /// Asking for the statistics also makes the session see to transfers that have ended.
+  void look(std::uint32_t segment) {
+    auto const now = on_.stats();
+    if (marks_of(now) != last_) tell(moment::changed, segment, {}, now);
+  }
+  /// What changes whenever an item is elsewhere.
+  static std::array<std::uint64_t, 4> marks_of(session_stats const& of) {
+    return {of.device.now_bytes, of.pinned.now_bytes, of.device_to_host.transfers, of.host_to_device.transfers};
+  }
+  void tell(moment what, std::uint32_t segment, label const& item, session_stats const& now) {
+    last_ = marks_of(now);
+    double const at_us = static_cast<double>((device_.now() - began_).count()) / nanoseconds_per_us;
+    tell_({what, segment, item, at_us, on_, now});
+  }
+
+  session& on_;
+  sim_device& device_;
+  stream_ref stream_;
+  std::function<void(simulation_moment const&)> const& tell_;
+  bool watching_ = false;
+  std::chrono::nanoseconds began_{0};
+  std::array<std::uint64_t, 4> last_{};
+};
+
 class profiled_trainer {
  public:
-  profiled_trainer(profile const& step, session& on, stream_ref stream, double& next_cost_us)
-      : step_(step), on_(on), stream_(stream), next_cost_us_(next_cost_us) {
+  profiled_trainer(profile const& step, session& on, stream_ref stream, double& next_cost_us, double longest_us,
+                   step_watcher& watcher)
+      : step_(step), on_(on), stream_(stream), next_cost_us_(next_cost_us), longest_us_(longest_us), watcher_(watcher) {
     std::size_t items = 0;
     for (auto const& segment : step.segments) items += segment.items.size();
     planning::item_index index;
@@ -48,13 +101,17 @@ class profiled_trainer {
   }
 
   void run() {
+    began_ = stream_.owner()->now();
     on_.begin_step();
+    watcher_.reach(moment::begun, 0);
     forward();
     backward();
     on_.end_step();
   }
 
  private:
+  using moment = simulation_moment::kind;
+
   struct one_item {
     item_key key;
     profile_item const* item;
@@ -62,6 +119,12 @@ class profiled_trainer {
     std::size_t last_reader;
     lease held{};
   };
+
+  void require_time() const {
+    double const took_us = static_cast<double>((stream_.owner()->now() - began_).count()) / nanoseconds_per_us;
+    if (took_us <= longest_us_) return;
+    throw step_too_long(fmt::format("a step of '{}' takes longer than {} us", step_.name, longest_us_));
+  }
 
   void launch(double us, label const& name) {
     if (us <= 0) return;
@@ -108,10 +171,12 @@ class profiled_trainer {
 
   void forward() {
     for (std::uint32_t i = 0; i < step_.segments.size(); ++i) {
+      require_time();
       auto const& segment = step_.segments[i];
       block scratch;
       for (std::size_t k = first_[i]; k < first_[i + 1]; ++k) {
         make(all_[k]);
+        watcher_.reach(moment::computed, i, all_[k].key.name);
         // Scratch memory comes after the input, which belongs to the segment before.
         if (k == first_[i] && segment.forward_scratch_bytes > 0) {
           scratch = on_.allocate(segment.forward_scratch_bytes, stream_, "forward scratch");
@@ -119,32 +184,40 @@ class profiled_trainer {
         for (std::size_t const input : all_[k].inputs) {
           if (all_[input].last_reader == k) all_[input].held.end();
         }
+        watcher_.reach(moment::saved, i, all_[k].key.name);
       }
       // What the next segment does not read is no longer used.
       for (std::size_t k = first_[i]; k < first_[i + 1]; ++k) {
         if (all_[k].last_reader < first_[i + 1]) all_[k].held.end();
       }
       launch(remainder_us_[i], "forward");
+      scratch = {};
+      watcher_.reach(moment::forward, i);
     }
     for (auto& one : all_) one.held.end();
   }
 
   void backward() {
     for (auto i = static_cast<std::uint32_t>(step_.segments.size()); i-- > 0;) {
+      require_time();
       auto const& segment = step_.segments[i];
       for (std::size_t const k : needs_) {
-        if (all_[k].key.segment == i) all_[k].held = on_.restore(all_[k].key, stream_);
+        if (all_[k].key.segment != i) continue;
+        all_[k].held = on_.restore(all_[k].key, stream_);
+        watcher_.reach(moment::restored, i, all_[k].key.name);
       }
       block scratch;
       if (segment.backward_scratch_bytes > 0) {
         scratch = on_.allocate(segment.backward_scratch_bytes, stream_, "backward scratch");
       }
       launch(segment.backward_us, "backward");
+      watcher_.reach(moment::backward, i);
       scratch = {};
       for (std::size_t k = first_[i]; k < first_[i + 1]; ++k) {
         all_[k].held.end();
         on_.release(all_[k].key);
       }
+      watcher_.reach(moment::released, i);
     }
   }
 
@@ -152,6 +225,9 @@ class profiled_trainer {
   session& on_;
   stream_ref stream_;
   double& next_cost_us_;
+  double longest_us_;
+  std::chrono::nanoseconds began_{0};
+  step_watcher& watcher_;
   std::vector<one_item> all_;
   std::vector<std::size_t> first_;  // of each segment's items
   std::vector<std::size_t> needs_;
@@ -191,12 +267,14 @@ simulation simulate(profile const& step, hardware const& on, simulation_options 
   stream const compute(*device, stream_kind::compute, "compute");
   session on_sim(*device, how.settings);
   if (how.planned) on_sim.follow(*how.planned);
-  profiled_trainer trainer(step, on_sim, compute, next_cost_us);
+  step_watcher watcher(on_sim, *device, compute, how);
+  profiled_trainer trainer(step, on_sim, compute, next_cost_us, how.longest_step_us, watcher);
   for (std::uint32_t k = 0; k < how.steps; ++k) {
     last = k + 1 == how.steps;
     on_sim.synchronize();
     if (how.before_step) how.before_step(k, *device);
     began = device->now();
+    if (last) watcher.start();
     trainer.run();
     compute.synchronize();
     result.steps_us.push_back(static_cast<double>((device->now() - began).count()) / nanoseconds_per_us);

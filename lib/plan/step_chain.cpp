@@ -108,9 +108,12 @@ class builder {
     double const again_s = replayable ? recipes_s : forward_s;
     c.forward_s.push_back(again_s);
     c.backward_s.push_back(std::max(0.0, segment.backward_us * per_us + forward_s - again_s));
-    double const gradients = c.boundary_bytes[i] + output_bytes;
+    // Of what a chain holds in a backward, a step's scratch memory has both gradients in it, and the output is gone by
+    // then: the next segment's backward has released it.
+    double const counted_twice = c.boundary_bytes[i] + 2 * output_bytes;
     c.forward_scratch_bytes.push_back(static_cast<double>(segment.forward_scratch_bytes));
-    c.backward_scratch_bytes.push_back(std::max(0.0, static_cast<double>(segment.backward_scratch_bytes) - gradients));
+    c.backward_scratch_bytes.push_back(
+        std::max(0.0, static_cast<double>(segment.backward_scratch_bytes) - counted_twice));
     std::vector<bool> const all(items.inner.size(), true);
     c.passing_scratch_bytes.push_back(c.forward_scratch_bytes[i] + forward_peak(i, all) - output_bytes);
     if (options_inside_ || how_.insured) add_options(i, output_bytes);

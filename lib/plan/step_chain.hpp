@@ -39,4 +39,7 @@ struct step_chain {
 /// The smallest budget, to a thousandth, for which a plan is found.
 [[nodiscard]] std::size_t smallest_budget(profile const& step, hardware const& on, plan_options const& how);
 
+/// The bytes on the device when everything is kept, at the fullest moment of the step.
+[[nodiscard]] std::size_t keep_all_peak(profile const& step, hardware const& on);
+
 }  // namespace ferry::planning

@@ -1,5 +1,6 @@
 #include "plan/step_solver.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "plan/plan_writer.hpp"
@@ -17,22 +18,35 @@ solved_step pose(profile const& step, hardware const& on, plan_options const& ho
   return posed;
 }
 
+/// The best plan with options inside segments on a device without a link: one of the starts, so that a link never makes
+/// a plan worse.
+std::optional<chain_plan> solve_without_link(profile const& step, hardware on, plan_options const& how,
+                                             std::shared_ptr<replay_table const> replays) {
+  on.device_to_host.gbps = on.host_to_device.gbps = 0;
+  auto alone = pose(step, on, how, true, std::move(replays));
+  auto found = alone.solver->solve({.time_limit_ms = 0.2 * how.time_limit_ms, .exact = false, .seed = how.seed});
+  return found.feasible ? std::optional(std::move(found.plan)) : std::nullopt;
+}
+
 }  // namespace
 
 /// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
 solved_step solve_step(profile const& step, hardware const& on, plan_options const& how, head_start& from) {
   auto whole = pose(step, on, how, false, from.replays);
   whole.found = whole.solver->solve(
-      {.time_limit_ms = 0.25 * how.time_limit_ms, .seed = how.seed, .starts = std::exchange(from.whole, {})});
+      {.time_limit_ms = 0.2 * how.time_limit_ms, .seed = how.seed, .starts = std::exchange(from.whole, {})});
   from.replays = whole.solver->share_replays();
   auto starts = std::exchange(from.inside, {});
   if (whole.found.feasible) {
     from.whole.push_back(whole.found.plan);
     starts.push_back(whole.found.plan);
   }
+  if (whole.of->problem.has_link()) {
+    if (auto alone = solve_without_link(step, on, how, from.replays)) starts.push_back(std::move(*alone));
+  }
   auto inside = pose(step, on, how, true, from.replays);
   inside.found =
-      inside.solver->solve({.time_limit_ms = 0.75 * how.time_limit_ms, .seed = how.seed, .starts = std::move(starts)});
+      inside.solver->solve({.time_limit_ms = 0.6 * how.time_limit_ms, .seed = how.seed, .starts = std::move(starts)});
   if (inside.found.feasible) from.inside.push_back(inside.found.plan);
   bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
   return better ? std::move(inside) : std::move(whole);

@@ -66,6 +66,10 @@ json json_of(link_stats const& link) {
       {"bytes", link.bytes},         {"busy_us", link.busy_us},     {"gbps", link.gbps}};
 }
 
+json json_of(used_setting const& setting) {
+  return {{"variable", setting.variable}, {"value", setting.value}, {"given", setting.given}};
+}
+
 json json_of(item_key const& key) {
   return {{"micro_batch", key.micro_batch}, {"segment", key.segment}, {"name", key.name.view()}};
 }
@@ -106,6 +110,8 @@ std::string to_json(session_stats const& stats, int indent) {
   for (idle_setting const& one : stats.settings_without_effect) {
     idle.push_back({{"variable", one.variable}, {"why", one.why}});
   }
+  json settings = json::array();
+  for (used_setting const& one : stats.settings) settings.push_back(json_of(one));
   json items = json::array();
   for (item_stats const& item : stats.items) items.push_back(json_of(item));
 
@@ -130,6 +136,7 @@ std::string to_json(session_stats const& stats, int indent) {
                  {"host_to_device", json_of(stats.host_to_device)},
                  {"reasons", reasons_of(stats)},
                  {"settings_without_effect", std::move(idle)},
+                 {"settings", std::move(settings)},
                  {"items", std::move(items)}};
   // A name may hold any bytes; JSON is UTF-8, and statistics are no place to fail.
   return all.dump(indent, ' ', false, json::error_handler_t::replace);

@@ -157,12 +157,12 @@ TEST(NamedHardware, EveryNameGivesSomethingPlausible) {
     EXPECT_GT(on.memory_gbps, 4 * on.device_to_host.gbps) << name;
   }
   EXPECT_THAT(hardware_names(),
-              ::testing::IsSupersetOf({"a100-40", "a100-80", "h100", "rtx3090", "rtx4090", "v100-32", "l4", "t4"}));
+              ::testing::IsSupersetOf({"a100-40", "a100-80", "h100-sxm", "rtx3090", "rtx4090", "v100-32", "l4", "t4"}));
 }
 
 TEST(NamedHardware, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   auto const message = message_of<invalid_argument>([] { static_cast<void>(named_hardware("a1000")); });
-  EXPECT_THAT(message, StartsWith("there is no hardware 'a1000': give one of a100-40, a100-80, "));
+  EXPECT_THAT(message, StartsWith("there is no hardware 'a1000': did you mean a100-40 or a100-80? Else give one of a100-40, "));
 }
 
 /// `FERRY_WRITE_EXAMPLES=1 ferry_plan_tests --gtest_filter='ShippedFiles.*'` writes them anew.

@@ -229,6 +229,26 @@ TEST_F(Journal, CountersReachTheTiersPeaks) {
   EXPECT_EQ(trace.most("in flight bytes"), static_cast<double>(stats.in_flight.peak_bytes));
 }
 
+TEST_F(Journal, ATraceSaysWhichSettingsAndBudgetsHold) {
+  start(170us, 5);
+  step();
+  auto const stats = session_->stats();
+  auto const trace = finished_trace();
+  auto const is_it = [](json const& e) { return e["name"] == "ferry_settings"; };
+  ASSERT_EQ(std::ranges::count_if(trace.events(), is_it), 1);
+  json const found = (*std::ranges::find_if(trace.events(), is_it))["args"];
+  EXPECT_EQ(found["device limit_bytes"], stats.device.limit_bytes);
+  EXPECT_EQ(found["pinned limit_bytes"], stats.pinned.limit_bytes);
+  EXPECT_EQ(found["in flight limit_bytes"], stats.in_flight.limit_bytes);
+  ASSERT_FALSE(stats.settings.empty());
+  for (auto const& one : stats.settings) {
+    EXPECT_EQ(found.contains(one.variable), one.given) << one.variable;
+    if (one.given) {
+      EXPECT_EQ(found[one.variable], one.value);
+    }
+  }
+}
+
 TEST_F(Journal, ArrowsLeadFromTheWayOutOverTheWayBackToTheUse) {
   start(170us, 4);
   step();

@@ -36,6 +36,7 @@ session_stats sample() {
   stats.exposed_us = 12.5;
   stats.device.peak_bytes = std::size_t{5} << 30;
   stats.host_to_device.gbps = 1.25;
+  stats.settings.push_back({"FERRY_BUDGET", "5GiB", true});
   stats.reasons[static_cast<std::size_t>(reason::dropped_for_space)] = 7;
   stats.items.push_back({.key = {1, 2, "h"}, .bytes = 4096, .last = reason::restored_from_host});
   return stats;
@@ -47,6 +48,7 @@ TEST(StatsJson, CarriesValuesUnderTheMembersNames) {
   EXPECT_EQ(parsed["exposed_us"], 12.5);
   EXPECT_EQ(parsed["device"]["peak_bytes"], std::size_t{5} << 30);
   EXPECT_EQ(parsed["host_to_device"]["gbps"], 1.25);
+  EXPECT_EQ(parsed["settings"], json::parse(R"([{"variable": "FERRY_BUDGET", "value": "5GiB", "given": true}])"));
   ASSERT_EQ(parsed["items"].size(), 1u);
   EXPECT_EQ(parsed["items"][0]["key"], (json{{"micro_batch", 1}, {"segment", 2}, {"name", "h"}}));
   EXPECT_EQ(parsed["items"][0]["last"], "restored_from_host");
@@ -57,7 +59,7 @@ TEST(StatsJson, HasEveryMember) {
   for (char const* key : {"steps", "saves", "restores", "recomputes", "recompute_us", "hidden_us", "exposed_us",
                           "recomputed_ahead_us", "waited_for_bytes_us", "host_waited_us", "run_ahead_us", "plans", "plan_changes",
                           "device", "pinned", "in_flight", "adopted_bytes", "device_to_host", "host_to_device",
-                          "reasons", "settings_without_effect", "items"}) {
+                          "reasons", "settings_without_effect", "settings", "items"}) {
     EXPECT_TRUE(parsed.contains(key)) << key;
   }
   for (char const* key : {"limit_bytes", "now_bytes", "peak_bytes", "average_bytes", "fragmentation"}) {
