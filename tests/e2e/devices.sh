@@ -53,9 +53,14 @@ expect_code 2
 expect_one_line_of_error
 expect_err_has "FERRY_LINK_GBPS='fast'"
 
+run FERRY_LINK_GBPS=1 devices --json -
+expect_code 0
+expect_silence
+expect_json "$scratch/out" devices auto
+
 run FERRY_LINK_GBPS=1 devices --json "$scratch/no/such/folder/devices.json"
 expect_code 1
 expect_one_line_of_error
-expect_err_has "cannot write"
+expect_err_has "cannot be saved"
 
 finish

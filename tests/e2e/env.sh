@@ -49,10 +49,15 @@ expect_code 0
 grep -q '"variable": "FERRY_RUN_AHEAD"' "$scratch/env.json" || complain "expected the setting in the JSON file"
 grep -q '"source": "environment"' "$scratch/env.json" || complain "expected the source in the JSON file"
 
+run FERRY_RUN_AHEAD=2 env --json -
+expect_code 0
+expect_same "$scratch/env.json" "$scratch/out"
+
 for path in "$scratch/no/such/folder/env.json" "$scratch"; do
   run env --json "$path"
   expect_code 1
-  expect_err "ferry: cannot write '$path': check that its folder exists and is writable, and that the disk is not full"
+  expect_one_line_of_error
+  expect_err_has "ferry: '$path': cannot be saved: "
 done
 
 finish

@@ -25,6 +25,11 @@ expect_json "$scratch/run.json" steps summary step loss seconds peak_device_byte
   recompute_flops validation_loss learning_rate tokens_per_second final_loss median_seconds policy budget_bytes \
   steps_done session
 grep -q '"steps_done": 60' "$scratch/run.json" || complain "expected 60 steps in the JSON file"
+run train --preset tiny --steps 2 --sample 5 --validate-every 0 --json -
+expect_code 0
+expect_silence
+expect_json "$scratch/out" steps summary steps_done
+[[ "$out" == "{"* ]] || complain "expected nothing but JSON"
 
 # What is printed is text, whatever bytes a model that has learnt nothing comes up with.
 run train --preset tiny --steps 1 --sample 300 --temperature 100 --prompt $'h\xc3\xa9 \xff \xe2\x82\xac \x1b[31m'

@@ -30,11 +30,14 @@ runner add_devices(CLI::App& program);
 runner add_train(CLI::App& program);
 runner add_plan(CLI::App& program);
 runner add_simulate(CLI::App& program);
+runner add_bench(CLI::App& program);
+runner add_tape(CLI::App& program);
+runner add_doctor(CLI::App& program);
+runner add_report(CLI::App& program);
+runner add_completion(CLI::App& program);
+runner add_manual(CLI::App& program);
 
 /// A line for each setting that was given and changed nothing.
 [[nodiscard]] std::string idle_settings(session_stats const& stats);
-
-/// Throws: `failed` if the file cannot be written.
-void write_json(std::string const& path, nlohmann::ordered_json const& value);
 
 }  // namespace ferry::command

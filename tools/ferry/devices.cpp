@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "commands.hpp"
+#include "common/flags.hpp"
+#include "common/output_file.hpp"
 #include "devices_cuda.hpp"
 #include "ferry/config.hpp"
 #include "nn/gemm_host.hpp"
@@ -87,8 +89,8 @@ exit_code run(std::string const& json_file) {
   host_device_options const host = host_options(settings);
   sim_device_options const sim = sim_options(settings);
   cuda_presence const cuda = find_cuda();
-  if (!json_file.empty()) write_json(json_file, json_of(host, sim, cuda));
-  print(host, sim, cuda, settings);
+  if (!json_file.empty()) write_output(json_file, text_of(json_of(host, sim, cuda)));
+  if (!is_standard_output(json_file)) print(host, sim, cuda, settings);
   return success;
 }
 
@@ -97,7 +99,9 @@ exit_code run(std::string const& json_file) {
 runner add_devices(CLI::App& program) {
   auto const json_file = std::make_shared<std::string>();
   CLI::App* const command = program.add_subcommand("devices", "Devices of this machine and this build");
-  command->add_option("--json", *json_file, "Write the devices to this file too, as JSON")->type_name("FILE");
+  add_file_flag(*command, "--json", *json_file, "Write the devices to this file too, as JSON; - is standard output",
+                "Options");
+  command->footer("Examples:\n  ferry devices\n  ferry devices --json devices.json");
   return [json_file] { return run(*json_file); };
 }
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "common/flags.hpp"
+#include "common/output_file.hpp"
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
 
@@ -91,8 +93,8 @@ exit_code run(flags const& chosen) {
     return success;
   }
   environment const current = read_environment();
-  if (!chosen.json_file.empty()) write_json(chosen.json_file, json_of(current));
-  print_settings(current);
+  if (!chosen.json_file.empty()) write_output(chosen.json_file, text_of(json_of(current)));
+  if (!is_standard_output(chosen.json_file)) print_settings(current);
   // Standard output first, so that the errors end what a terminal shows.
   std::fflush(stdout);
   for (std::string const& problem : current.errors) fmt::print(stderr, "ferry: {}\n", problem);
@@ -104,9 +106,10 @@ exit_code run(flags const& chosen) {
 runner add_env(CLI::App& program) {
   auto const chosen = std::make_shared<flags>();
   CLI::App* const command = program.add_subcommand("env", "Settings: values, where they come from, what they mean");
-  auto* const json = command->add_option("--json", chosen->json_file, "Write the settings to this file too, as JSON");
-  json->type_name("FILE");
+  auto* const json = add_file_flag(*command, "--json", chosen->json_file,
+                                   "Write the settings to this file too, as JSON; - is standard output", "Options");
   command->add_flag("--markdown", chosen->markdown, "Print the README's table of defaults instead")->excludes(json);
+  command->footer("Examples:\n  ferry env\n  FERRY_POLICY=offload ferry env --json -");
   return [chosen] { return run(*chosen); };
 }
 

@@ -6,8 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,25 +15,6 @@
 #include "ferry/error.hpp"
 
 namespace ferry::command {
-
-std::string idle_settings(session_stats const& stats) {
-  std::string lines;
-  for (auto const& one : stats.settings_without_effect) {
-    lines += fmt::format("{} had no effect: {}\n", one.variable, one.why);
-  }
-  return lines;
-}
-
-void write_json(std::string const& path, nlohmann::ordered_json const& value) {
-  std::ofstream file(path);
-  // An environment variable may hold any bytes, JSON is UTF-8.
-  file << value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
-  file.close();
-  if (!file) {
-    throw failed(fmt::format(
-        "cannot write '{}': check that its folder exists and is writable, and that the disk is not full", path));
-  }
-}
 
 namespace {
 
@@ -48,11 +27,11 @@ int run(int argc, char** argv) {
   CLI::App program("Ferry keeps, ferries or recomputes a trainer's activations under byte budgets.", "ferry");
   program.set_version_flag("--version", "ferry " FERRY_VERSION);
   program.require_subcommand(0, 1);
-  std::vector<std::pair<std::string, runner>> const commands{{"train", add_train(program)},
-                                                             {"plan", add_plan(program)},
-                                                             {"simulate", add_simulate(program)},
-                                                             {"env", add_env(program)},
-                                                             {"devices", add_devices(program)}};
+  std::vector<std::pair<std::string, runner>> const commands{
+      {"train", add_train(program)},           {"plan", add_plan(program)},    {"simulate", add_simulate(program)},
+      {"bench", add_bench(program)},           {"tape", add_tape(program)},    {"doctor", add_doctor(program)},
+      {"report", add_report(program)},         {"env", add_env(program)},      {"devices", add_devices(program)},
+      {"completion", add_completion(program)}, {"manual", add_manual(program)}};
   try {
     program.parse(argc, argv);
   } catch (CLI::Success const& asked) {  // --help and --version

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# `ferry doctor`: from a shape, from a config.json and from out-of-memory messages to a prescription whose variables Ferry
+# accepts; GPUs of one's own; wrong input is one line that names it.
+# shellcheck source-path=SCRIPTDIR source=expect.sh
+source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
+
+cd "$scratch" || exit 1
+shape=(--model gpt --layers 24 --width 2048 --heads 16 --context 2048 --batch 8)
+
+# The question of the help, as it stands there: weights and optimizer alone are too much.
+run doctor --model gpt --layers 32 --width 4096 --heads 32 --context 4096 --batch 4 --dtype bf16 --gpu rtx4090
+expect_code 0
+expect_silence
+for words in "6.67 B parameters" "on rtx4090: 24.0 GiB" "Where memory goes" "weights          12.4 GiB" "optimizer        74.5 GiB" \
+  "qkv            12.0 GiB" "does not fit with everything kept" "What would make room" "--zero 3 --ranks " "Prescription with --zero 3" \
+  predicted "against unlimited memory" "of the step's FLOPs" "GiB   pinned" "largest batch" "largest context" \
+  "activations are not the problem" "cannot be hidden" "already flash" "export FERRY_POLICY=auto" "not measurements"; do
+  expect_out "$words"
+done
+grep -q ' $' <<<"$out" && complain "expected no spaces at the ends of lines"
+
+# One that fits with a plan; the block of variables is what Ferry takes.
+run doctor "${shape[@]}" --gpu "NVIDIA A100-SXM4-40GB" --json answer.json
+expect_code 0
+expect_out "on a100-40"
+expect_out "FERRY_POLICY=auto"
+expect_json answer.json ferry_doctor predicted model parameters memory weights_bytes optimizer_bytes activations operation \
+  prescription policy peak_bytes step_us overhead recompute_flops_share out_bytes host_bytes alternatives largest_batch \
+  largest_context warnings variables assumptions fits budget_bytes
+sed -n 's/^  export //p' <<<"$out" >variables
+mapfile -t variables <variables
+((${#variables[@]} >= 2)) || complain "expected variables to set"
+run "${variables[@]}" env
+expect_code 0
+expect_out "FERRY_BUDGET"
+run doctor "${shape[@]}" --gpu a100-40 --json -
+expect_code 0
+[[ "$out" == "{"*"}" ]] || complain "expected JSON and nothing else"
+run doctor "${shape[@]:0:10}" --batch 1 --gpu a100-80
+expect_code 0
+expect_out "fits with everything kept"
+expect_out "export FERRY_POLICY=keep"
+
+# A config.json, as a flag and by itself; flags go before it.
+cat >config.json <<'JSON'
+{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32,
+ "num_key_value_heads": 8, "max_position_embeddings": 8192, "vocab_size": 128256, "tie_word_embeddings": false,
+ "torch_dtype": "bfloat16", "rope_theta": 500000.0}
+JSON
+run doctor config.json --gpu h100 --zero 2 --ranks 8 --optimizer adamw8bit
+expect_code 0
+expect_out "llama: 32 layers, width 4096, 32 heads (8 of keys and values), hidden 14336, vocabulary 128256; 8.03 B parameters"
+expect_out "context 8192, batch 1"
+expect_out "gate"
+expect_out "a part of 8"
+run doctor --config config.json --context 1024 --batch 3 --attention explicit --gpu a100-80 --zero 3 --ranks 8
+expect_code 0
+expect_out "context 1024, batch 3, bf16, explicit attention; adamw, ZeRO 3 over 8 GPUs"
+expect_out "flash attention (--attention flash)"
+
+run doctor --model llama-3-8b --gpu a100-80 --context 2048 --batch 2 --zero 2 --ranks 8
+expect_code 0
+expect_out "llama-3-8b: 32 layers, width 4096, 32 heads (8 of keys and values), hidden 14336"
+
+# Out-of-memory messages: from a file and a pipe, alone and with a model.
+cat >torch.log <<'LOG'
+step 17 loss 2.91
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 39.39 GiB of which 200.00 MiB is free. Including non-PyTorch memory, this process has 39.10 GiB memory in use. Of the allocated memory 30.00 GiB is allocated by PyTorch, and 8.50 GiB is reserved by PyTorch but unallocated.
+LOG
+run doctor --oom torch.log
+expect_code 0
+expect_out "fragmentation: 8.50 GiB are reserved by PyTorch and not in use"
+expect_out "the model: its config.json"
+expect_out "it may be a100-40"
+run doctor --oom torch.log "${shape[@]}" --gpu a100-40 --json both.json
+expect_code 0
+expect_out "What it means"
+expect_out "Prescription"
+[[ "$out" != *"also give"* ]] || complain "expected no more questions"
+expect_json both.json message requested_bytes capacity_bytes findings kind still_needed prescription
+run train --preset tiny --steps 2 --policy keep --budget 5%
+expect_code 1
+"$ferry" doctor --oom - <<<"$err" >"$scratch/told" || complain "expected Ferry's own message to be understood: $err"
+grep -q "raise FERRY_BUDGET to" "$scratch/told" || complain "expected the budget that works: $(<"$scratch/told")"
+echo "all is well" >well.log
+run doctor --oom well.log
+expect_failure "no out-of-memory message was found; understood are PyTorch's"
+run doctor --oom none.log
+expect_failure "none.log"
+
+# GPUs of one's own.
+cat >gpus.json <<'JSON'
+{"ferry_gpus": 1, "gpus": [
+  {"name": "abacus", "also": ["Abacus 9000"], "memory_gib": 48, "host_gib": 128, "bf16": true,
+   "half_tflops": {"peak": 200, "sustained": 150}, "fp32_tflops": {"peak": 50, "sustained": 40},
+   "memory_gbps": {"peak": 1000, "sustained": 900}, "pcie": {"generation": 4, "lanes": 8}}]}
+JSON
+run doctor "${shape[@]}" --gpu "abacus 9000" --gpus gpus.json
+expect_code 0
+expect_out "on abacus: 48.0 GiB, 150 TFLOP/s, 900 GB/s; link 12.75 GB/s out"
+run plan --gpt 4,256,4,128,8 --gpu abacus --gpus gpus.json --budget 60% --time-limit-ms 20
+expect_code 0
+sed 's/"sustained": 900/"sustained": 9000/' gpus.json >bad.json
+run doctor "${shape[@]}" --gpu abacus --gpus bad.json
+expect_failure "'bad.json': gpus[0].memory_gbps.sustained: is 9000, above the peak; give at most 1000"
+
+# Wrong flags.
+run doctor "${shape[@]}" --gpu rtx4080
+expect_refusal "--gpu: there is no hardware 'rtx4080': did you mean rtx4090? Else give one of a100-40"
+run doctor --gpu t4
+expect_refusal "say which model: give --model gpt or llama with its sizes, or a Hugging Face config.json"
+run doctor "${shape[@]}"
+expect_refusal "give --gpu NAME or --hardware FILE"
+run doctor --model gpt --layers 4 --width 64 --context 64 --gpu t4
+expect_refusal "the model's --heads is missing: give it"
+run doctor --model gpt --layers 4 --width 64 --heads 7 --context 64 --gpu t4
+expect_refusal "--heads=7 does not divide --width=64: give for instance --heads=4"
+run doctor --model llama --layers 4 --width 64 --heads 8 --kv-heads 3 --context 64 --gpu t4
+expect_refusal "--kv-heads=3 does not divide --heads=8"
+run doctor --model gpt --layers 10000 --width 65536 --heads 1 --context 4194304 --batch 1048576 --gpu t4
+expect_refusal "this model cannot be: the dimensions are too large"
+run doctor "${shape[@]}" --gpu t4 --zero 3
+expect_refusal "--zero=3 divides among GPUs: give --ranks N, 2 or more"
+run doctor "${shape[@]}" --gpu t4 --ranks 3
+expect_refusal "--ranks=3 changes nothing without --zero"
+run doctor "${shape[@]}" --gpu t4 --reserve 16GiB
+expect_refusal "--reserve: 16.0 GiB is all of the 16.0 GiB that 't4' has; lower it"
+run doctor "${shape[@]}" --gpu t4 --host-memory much
+expect_refusal "--host-memory"
+for wrong in "--layers 0" "--layers x" "--batch -1" "--dtype int4" "--optimizer adam" "--zero 4" "--attention none" "--logits some"; do
+  # shellcheck disable=SC2086  # a flag and its value
+  run doctor --model gpt --gpu t4 $wrong
+  expect_code 2
+  expect_one_line_of_error
+done
+
+# Files that are none.
+echo '{"model_type": "mamba"}' >mamba.json
+run doctor mamba.json --gpu t4
+expect_failure "'mamba.json': model_type: is 'mamba'; known are gpt2, llama, mistral, qwen2 and qwen3; else give the shape by flags"
+head -c 100 config.json >cut.json
+run doctor cut.json --gpu t4
+expect_failure "'cut.json': is no JSON object"
+run doctor none.json --gpu t4
+expect_failure "none.json"
+run doctor "${shape[@]}" --gpu t4 --json no/such/folder.json
+expect_failure "no/such/folder.json"
+
+finish

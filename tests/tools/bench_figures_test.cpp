@@ -1,0 +1,221 @@
+// What `ferry bench` makes of its figures: break-even by hand, budgets, curves against each other, settings.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/breakeven.hpp"
+#include "bench/contest.hpp"
+#include "bench/link.hpp"
+#include "bench/recommend.hpp"
+#include "support/two_item_chain.hpp"
+
+namespace ferry::command {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using testing::gpu_with_link;
+using testing::mib;
+using testing::two_item_chain;
+
+profile two_kinds() {
+  profile step;
+  step.name = "two kinds";
+  profile_segment segment{.forward_us = 1000, .backward_us = 2000, .items = {}};
+  segment.items.push_back({.name = "dear", .bytes = 1'000'000, .recipe_us = 500, .inputs = {}});
+  segment.items.push_back({.name = "cheap", .bytes = 4'000'000, .recipe_us = 40, .inputs = {{0, "dear"}}});
+  segment.items.push_back({.name = "seed", .bytes = 1000, .recipe_us = {}, .inputs = {}});
+  step.segments.push_back(segment);
+  step.check();
+  return step;
+}
+
+TEST(BreakEven, IsTheSpeedAtWhichMovingTakesAsLongAsRebuilding) {
+  hardware on{.name = "a GPU", .device_to_host = {2, 0}, .host_to_device = {1, 0}};
+  auto const table = weigh(two_kinds(), on);
+  ASSERT_EQ(table.items.size(), 3U);
+  EXPECT_EQ(table.items[0].name, "seed") << "what nothing rebuilds comes first";
+  EXPECT_FALSE(table.items[0].even_gbps());
+  EXPECT_EQ(table.items[0].advice, placement::offload);
+  EXPECT_EQ(table.items[1].name, "dear");
+  EXPECT_DOUBLE_EQ(*table.items[1].even_gbps(), 2);  // 1 MB in 500 us
+  EXPECT_DOUBLE_EQ(table.items[1].in_us, 1000);
+  EXPECT_EQ(table.items[2].name, "cheap");
+  EXPECT_DOUBLE_EQ(*table.items[2].even_gbps(), 100);
+  EXPECT_EQ(table.items[2].advice, placement::recompute);
+}
+
+TEST(BreakEven, TheLinkCarriesTheDearestAsFarAsComputeHidesIt) {
+  // 1000 us of forward hide 1.3 MB out, 2000 us of backward hide 2 MB in.
+  hardware on{.name = "a GPU", .device_to_host = {1.3, 0}, .host_to_device = {1, 0}};
+  auto const table = weigh(two_kinds(), on);
+  EXPECT_NEAR(table.hidden_bytes, 1'300'000, 1);
+  EXPECT_DOUBLE_EQ(table.items[1].ferried_share, 1);
+  EXPECT_NEAR(table.items[2].ferried_share, (1'300'000.0 - 1'001'000) / 4'000'000, 1e-9);
+}
+
+TEST(BreakEven, WithoutALinkEverythingIsRebuiltThatCanBe) {
+  auto const table = weigh(two_kinds(), {});
+  EXPECT_EQ(table.items[1].advice, placement::recompute);
+  EXPECT_EQ(table.items[2].advice, placement::recompute);
+}
+
+TEST(BreakEven, SweepsNameEveryItemOnceAndLeaveGapsWhereItIsNot) {
+  auto const swept = sweep_axis("size", {1, 2}, [](int value) {
+    auto step = two_kinds();
+    if (value == 2) step.segments[0].items.erase(step.segments[0].items.begin() + 1);
+    return step;
+  });
+  EXPECT_THAT(swept.items, ElementsAre("seed", "dear", "cheap"));
+  EXPECT_DOUBLE_EQ(swept.gbps[1][0], 2);
+  EXPECT_DOUBLE_EQ(swept.gbps[2][0], 100);
+  EXPECT_EQ(swept.gbps[2][1], 0);
+}
+
+TEST(BreakEven, AFasterLinkNeverCostsMore) {
+  auto const links = sweep_link(two_item_chain(6), gpu_with_link(4), 60 * mib, 50);
+  for (std::size_t i = 1; i < links.size(); ++i) {
+    ASSERT_TRUE(links[i].fits);
+    EXPECT_LE(links[i].overhead, links[i - 1].overhead + 1e-9);
+  }
+}
+
+TEST(Budgets, SpreadFromTheSmallestToTheLargestAndAscend) {
+  auto const budgets = spread_budgets(100, 10'000, 3);
+  EXPECT_THAT(budgets, ElementsAre(100, 1000, 10'000));
+  EXPECT_THAT(spread_budgets(100, 100, 5), ElementsAre(100));
+  EXPECT_THAT(spread_budgets(100, 50, 2), ElementsAre(100)) << "never below the smallest";
+  EXPECT_THAT(spread_budgets(100, 200, 1), ElementsAre(200));
+}
+
+contest_point point(std::size_t budget, double us) {
+  contest_point one;
+  one.budget_bytes = budget;
+  one.fits = us > 0;
+  one.step_us = us;
+  one.failure = us > 0 ? "" : "too small";
+  return one;
+}
+
+contest three_curves() {
+  contest all;
+  all.device = "sim";
+  all.step = "a <step> & more";
+  all.hardware = "a GPU";
+  all.keep_all_bytes = 1000 * mib;
+  all.unlimited_us = 100;
+  all.budgets = {100 * mib, 200 * mib, 400 * mib};
+  all.curves = {
+      {"auto", "planned", false, {point(all.budgets[0], 120), point(all.budgets[1], 104), point(all.budgets[2], 100)}},
+      {"keep", "stays", false, {point(all.budgets[0], 0), point(all.budgets[1], 0), point(all.budgets[2], 100)}},
+      {"recompute",
+       "rebuilt",
+       false,
+       {point(all.budgets[0], 130), point(all.budgets[1], 130), point(all.budgets[2], 130)}},
+      {"others", "moves", true, {point(all.budgets[0], 0), point(all.budgets[1], 101), point(all.budgets[2], 101)}}};
+  all.curves[0].points[1].host_peak_bytes = 10 * mib;
+  return all;
+}
+
+TEST(Contest, SaysWhereAnotherCurveIsBelowAuto) {
+  auto const lost = three_curves().lost();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].by, "others");
+  EXPECT_EQ(lost[0].budget_bytes, 200 * mib);
+  EXPECT_NEAR(lost[0].ratio, 104.0 / 101, 1e-12);
+}
+
+TEST(Contest, DifferencesWithinTheNoiseAreNone) {
+  auto all = three_curves();
+  all.noise = 0.05;
+  EXPECT_TRUE(all.lost().empty());
+}
+
+TEST(Contest, LosesWhereAutoDoesNotFitAndAnotherDoes) {
+  auto all = three_curves();
+  all.curves[0].points[0].fits = false;
+  EXPECT_EQ(all.lost().front().budget_bytes, 100 * mib);
+}
+
+TEST(Contest, TheBetterOfTwoFitsAndIsFaster) {
+  EXPECT_EQ(better(point(1, 0), point(1, 50)).step_us, 50);
+  EXPECT_EQ(better(point(1, 40), point(1, 50)).step_us, 40);
+  EXPECT_EQ(better(point(1, 60), point(1, 50)).step_us, 50);
+  EXPECT_FALSE(better(point(1, 0), point(1, 0)).fits);
+}
+
+TEST(Contest, PicturesEscapeWhatTheyAreTold) {
+  auto const drawn = svg_of(three_curves());
+  EXPECT_THAT(drawn, HasSubstr("a &lt;step&gt; &amp; more"));
+  EXPECT_THAT(drawn, Not(HasSubstr("<step>")));
+  EXPECT_THAT(drawn, HasSubstr("recompute"));
+}
+
+TEST(Contest, JsonHasEveryPointAndWhyOneDoesNotFit) {
+  auto const value = json_of(three_curves());
+  EXPECT_EQ(value["curves"].size(), 4U);
+  EXPECT_EQ(value["curves"][1]["points"][0]["failure"], "too small");
+  EXPECT_NEAR(value["curves"][0]["points"][1]["overhead"].get<double>(), 0.04, 1e-12);
+  EXPECT_EQ(value["dominated"].size(), 1U);
+}
+
+TEST(Recommend, TheSmallestBudgetThatCostsLittle) {
+  auto const all = three_curves();
+  auto const advice = recommend(&all, nullptr, {});
+  ASSERT_EQ(advice.size(), 3U);
+  EXPECT_EQ(advice[0].variable, "FERRY_BUDGET");
+  EXPECT_EQ(advice[0].value, "200MiB");
+  EXPECT_EQ(advice[1].variable, "FERRY_POLICY");
+  EXPECT_EQ(advice[1].value, "auto");
+  EXPECT_NEAR(*advice[1].gain, 1 - 104.0 / 130, 1e-12);
+  EXPECT_EQ(advice[2].value, "11MiB");
+  auto const lines = exports_of(advice, "a GPU");
+  EXPECT_THAT(lines, HasSubstr("export FERRY_BUDGET=200MiB"));
+}
+
+TEST(Recommend, EveryValueIsOneThatTheSettingAccepts) {
+  auto const all = three_curves();
+  link_result link;
+  link.chunks = {{64 << 10, 1, 1}, {1 << 20, 4, 4}, {4 << 20, 8, 8}};
+  auto const advice = recommend(&all, &link, {});
+  ASSERT_EQ(advice.size(), 4U);
+  config settings;
+  for (auto const& one : advice) EXPECT_NO_THROW(settings.set(one.variable, one.value)) << one.variable;
+  EXPECT_EQ(settings.chunk_bytes, std::size_t{4} << 20);
+  EXPECT_THAT(advice[3].why, HasSubstr("100% more"));
+}
+
+TEST(Recommend, AChunkThatGainsNothingIsNotMentioned) {
+  link_result link;
+  link.chunks = {{1 << 20, 8, 8}, {4 << 20, 8.1, 8.1}};
+  EXPECT_TRUE(recommend(nullptr, &link, {}).empty());
+}
+
+TEST(Link, TheGoodChunkIsTheSmallestNearTheBestByTheSlowerDirection) {
+  link_result link;
+  EXPECT_FALSE(link.good_chunk());
+  link.chunks = {{64 << 10, 9, 2}, {128 << 10, 9.6, 9.6}, {256 << 10, 10, 10}};
+  EXPECT_EQ(link.good_chunk(), std::size_t{128} << 10);
+  EXPECT_NEAR(link.gain_over(64 << 10), 4.8, 1e-12);
+  EXPECT_EQ(link.gain_over(12345), 1) << "not measured";
+}
+
+TEST(Link, ReadsLanesAsTheKernelWritesThem) {
+  auto const four = pcie_rate_of("16.0 GT/s PCIe", "16");
+  ASSERT_TRUE(four);
+  EXPECT_EQ(four->words, "PCIe 4 x16");
+  EXPECT_NEAR(four->gbps, 31.5, 0.02);
+  auto const three = pcie_rate_of("8.0 GT/s PCIe", "8\n");
+  ASSERT_TRUE(three);
+  EXPECT_NEAR(three->gbps, 7.88, 0.01);
+  for (char const* const speed : {"", "Unknown", "17 GT/s", "nan GT/s", "-8 GT/s"}) {
+    EXPECT_FALSE(pcie_rate_of(speed, "16")) << speed;
+  }
+  for (char const* const width : {"", "0", "255", "x16"}) EXPECT_FALSE(pcie_rate_of("8.0 GT/s PCIe", width)) << width;
+}
+
+}  // namespace
+}  // namespace ferry::command

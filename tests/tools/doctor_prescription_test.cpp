@@ -1,0 +1,262 @@
+// Prescriptions: forecasts that agree with the real session and the real planner, what is advised when, and the
+// warnings.
+#include "doctor/prescription.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "doctor/doctor_text.hpp"
+#include "ferry/simulate.hpp"
+#include "plan/step_chain.hpp"
+
+namespace ferry::command {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr std::size_t gib = std::size_t{1} << 30;
+
+model gpt_1b(int batch = 8) {
+  return completed({.kind = model_kind::gpt,
+                    .name = "gpt",
+                    .layers = 24,
+                    .width = 2048,
+                    .heads = 16,
+                    .context = 2048,
+                    .batch = batch});
+}
+
+question asked(model of, char const* gpu, training how = {}) {
+  auto const on = named_hardware(gpu);
+  return {.of = std::move(of), .how = how, .on = on, .reserve = gib, .host_memory = on.host_bytes, .bf16 = true};
+}
+
+desk desk_with(model of, char const* gpu, std::size_t budget) {
+  auto const on = named_hardware(gpu);
+  return {.of = std::move(of), .how = {}, .on = on, .budget = budget, .host_budget = pinnable(on.host_bytes)};
+}
+
+/// What the real session does in virtual time.
+simulation simulated(desk const& at, policy_kind policy) {
+  simulation_options how;
+  how.settings.policy.kind = policy;
+  how.settings.budget = byte_amount::exactly(at.budget);
+  how.settings.host_budget = byte_amount::exactly(at.host_budget);
+  how.settings.log = log_level::off;
+  how.steps = 2;
+  return simulate(step_of(at.of, at.how, at.on), at.on, how);
+}
+
+TEST(DoctorForecast, RecomputingIsWhatTheSessionDoes) {
+  desk const at = desk_with(gpt_1b(), "a100-40", 8 * gib);
+  auto const predicted = recomputing(at, at.of.batch);
+  ASSERT_TRUE(predicted);
+  auto const real = simulated(at, policy_kind::recompute);
+  EXPECT_NEAR(predicted->step_us / real.step_us, 1, 0.02);
+  EXPECT_NEAR(static_cast<double>(predicted->peak_bytes) / static_cast<double>(real.stats.device.peak_bytes), 1, 0.15);
+  EXPECT_EQ(predicted->out_bytes, 0U);
+  // All but the inputs is made twice: a forward less what makes inputs, of three forwards.
+  EXPECT_GT(predicted->recompute_flops_share, 0.15);
+  EXPECT_LT(predicted->recompute_flops_share, 1 / 3.0);
+}
+
+TEST(DoctorForecast, OffloadingIsWhatTheSessionDoes) {
+  model small = gpt_1b(4);
+  small.layers = 6;
+  desk const at = desk_with(small, "a100-40", 2 * gib);
+  auto const predicted = offloading(at, at.of.batch);
+  ASSERT_TRUE(predicted);
+  auto const real = simulated(at, policy_kind::offload);
+  EXPECT_NEAR(predicted->step_us / real.step_us, 1, 0.2) << "the session takes recipes where a transfer is late";
+  EXPECT_GT(predicted->out_bytes, gib / 2);
+  EXPECT_EQ(predicted->recompute_us, 0);
+}
+
+TEST(DoctorForecast, KeepingAllTakesTheTimeOfTheStep) {
+  desk const at = desk_with(gpt_1b(2), "a100-40", 16 * gib);
+  auto const kept = keeping_all(at, 2);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->overhead(), 0);
+  EXPECT_EQ(kept->peak_bytes, activations_of(at.of, step_of(at.of, at.how, at.on)).sum());
+  auto const real = simulated(at, policy_kind::keep);
+  EXPECT_NEAR(kept->step_us / real.step_us, 1, 0.01);
+  auto const halves = keeping_all(at, 1);
+  ASSERT_TRUE(halves);
+  EXPECT_EQ(halves->accumulate, 2);
+  EXPECT_LT(halves->peak_bytes, 6 * kept->peak_bytes / 10);
+  EXPECT_FALSE(keeping_all(desk_with(gpt_1b(2), "a100-40", kept->peak_bytes - 1), 2));
+}
+
+TEST(DoctorForecast, PlansNeverExceedTheBudgetAndBeatTheRules) {
+  for (std::size_t const budget : {4 * gib, 8 * gib, 16 * gib}) {
+    desk const at = desk_with(gpt_1b(), "a100-40", budget);
+    auto const planned = by_planner(at, at.of.batch);
+    ASSERT_TRUE(planned);
+    EXPECT_LE(planned->peak_bytes, budget);
+    if (auto const other = recomputing(at, at.of.batch)) {
+      EXPECT_LE(planned->step_us, 1.0001 * other->step_us);
+    }
+    if (auto const other = offloading(at, at.of.batch)) {
+      EXPECT_LE(planned->step_us, 1.0001 * other->step_us);
+    }
+  }
+}
+
+/// The quick bound, by three layers, is the planner's own: a plan exists with it, and with less none does.
+TEST(DoctorForecast, TheLeastBytesAreThePlanners) {
+  for (bool const flash : {true, false}) {
+    for (int const batch : {1, 6}) {
+      model of = gpt_1b(batch);
+      of.flash = flash;
+      desk const at = desk_with(of, "rtx4090", gib);
+      std::size_t const quick = least_bytes(at, batch);
+      profile const step = step_of(of, {}, at.on);
+      std::size_t const exact = planning::smallest_budget(
+          step, at.on, {.budget_bytes = 1, .host_budget_bytes = at.host_budget, .insured = false});
+      EXPECT_GE(exact, quick);
+      EXPECT_LE(static_cast<double>(exact), 1.002 * static_cast<double>(quick)) << batch << (flash ? " flash" : "");
+    }
+  }
+}
+
+TEST(DoctorForecast, TheLargestSizesFitAndOneMoreDoesNot) {
+  desk const at = desk_with(gpt_1b(), "a100-40", 12 * gib);
+  auto const batch = largest_batch(at);
+  auto const kept_with = [&](int value) {
+    model of = gpt_1b(value);
+    return activations_of(of, step_of(of, {}, at.on)).sum();
+  };
+  ASSERT_GT(batch.kept, 0);
+  EXPECT_LE(kept_with(batch.kept), at.budget);
+  EXPECT_GT(kept_with(batch.kept + 1), at.budget);
+  EXPECT_GT(batch.planned, 4 * batch.kept);
+  EXPECT_LE(least_bytes(at, batch.planned), at.budget);
+  desk bigger = at;
+  bigger.of.batch = batch.planned;
+  EXPECT_TRUE(by_planner(bigger, batch.planned)) << "some plan is found";
+  EXPECT_GT(least_bytes(at, batch.planned + 1), at.budget);
+  auto const context = largest_context(at);
+  EXPECT_GT(context.planned, at.of.context);
+  EXPECT_GE(context.planned, context.kept);
+}
+
+TEST(Doctor, KeepsEverythingWhereThatFits) {
+  auto const made = prescribe(asked(gpt_1b(1), "a100-80"));
+  EXPECT_TRUE(made.memory.fits());
+  ASSERT_TRUE(made.advised);
+  EXPECT_EQ(made.advised->policy, "keep");
+  EXPECT_EQ(made.advised->overhead(), 0);
+  EXPECT_THAT(made.remedies, IsEmpty());
+  EXPECT_GE(made.batch.kept, 1);
+  EXPECT_EQ(made.variables[0], (std::pair<std::string, std::string>("FERRY_POLICY", "keep")));
+}
+
+TEST(Doctor, PlansWhereEverythingDoesNotFit) {
+  auto const made = prescribe(asked(gpt_1b(), "a100-40"));
+  EXPECT_FALSE(made.memory.fits());
+  EXPECT_TRUE(made.memory.states_fit());
+  ASSERT_TRUE(made.advised);
+  EXPECT_EQ(made.advised->policy, "auto");
+  EXPECT_EQ(made.advised->micro_batch, 8);
+  EXPECT_LE(made.advised->peak_bytes, made.budget);
+  EXPECT_EQ(made.budget, 40 * gib - gib - made.memory.states.sum());
+  EXPECT_THAT(made.alternatives, SizeIs(2));
+  EXPECT_LE(made.alternatives[0].step_us, made.alternatives[1].step_us);
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("offloading everything cannot be hidden")));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("attention is already flash")));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("gradient accumulation is cheaper")));
+}
+
+TEST(Doctor, SaysSoWhereActivationsAreNotTheProblem) {
+  model of = gpt_1b(4);
+  of.layers = 32;
+  of.width = 4096;
+  of.hidden = 4 * of.width;
+  of.heads = 32;
+  of.context = 4096;
+  auto const made = prescribe(asked(of, "rtx4090"));
+  EXPECT_FALSE(made.memory.states_fit());
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("activations are not the problem")));
+  ASSERT_FALSE(made.remedies.empty());
+  ASSERT_TRUE(made.instead);
+  EXPECT_EQ(made.instead->zero, 3);
+  EXPECT_TRUE(made.memory_instead.states_fit());
+  ASSERT_TRUE(made.advised);
+  EXPECT_LE(made.advised->peak_bytes, made.budget);
+  // Half of the ranks would not do.
+  training fewer = *made.instead;
+  fewer.ranks /= 2;
+  EXPECT_FALSE(memory_of(of, fewer, step_of(of, fewer, named_hardware("rtx4090")), 24 * gib, gib).states_fit() &&
+               prescribe(asked(of, "rtx4090", fewer)).advised);
+}
+
+TEST(Doctor, TakesSmallerPartsWhereTheWholeBatchFitsNoPlan) {
+  model of = gpt_1b(64);
+  of.layers = 4;
+  of.context = 8192;
+  auto const made = prescribe(asked(of, "rtx3060"));
+  ASSERT_TRUE(made.advised);
+  EXPECT_GT(made.least_bytes, made.budget);
+  EXPECT_LT(made.advised->micro_batch, 64);
+  EXPECT_EQ(made.advised->micro_batch * made.advised->accumulate, 64);
+  EXPECT_LE(made.advised->peak_bytes, made.budget);
+}
+
+TEST(Doctor, HasNoPrescriptionForWhatFitsNowhere) {
+  model of = gpt_1b(1);
+  of.context = 1 << 20;
+  of.flash = false;
+  auto const made = prescribe(asked(of, "t4"));
+  EXPECT_FALSE(made.advised);
+  EXPECT_THAT(made.variables, IsEmpty());
+  EXPECT_THAT(text_of_prescription(made), HasSubstr("none: "));
+}
+
+TEST(Doctor, WarnsOfTooLittleHostMemoryAndMissingBf16) {
+  auto of = asked(gpt_1b(16), "t4", {.zero = 3, .ranks = 16});
+  of.host_memory = 4 * gib;
+  of.bf16 = false;
+  auto const made = prescribe(of);
+  ASSERT_TRUE(made.advised);
+  EXPECT_LE(made.advised->host_bytes, pinnable(of.host_memory));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("host memory")));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("t4 has no bf16")));
+}
+
+TEST(Doctor, SaysWhatExplicitAttentionCosts) {
+  model of = gpt_1b();
+  of.flash = false;
+  auto const made = prescribe(asked(of, "a100-80"));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("the attention's probabilities are 1.00 GiB a layer")));
+  EXPECT_THAT(made.warnings, Not(Contains(HasSubstr("already flash"))));
+}
+
+TEST(Doctor, TheJsonHasWhatTheTextHas) {
+  auto const made = prescribe(asked(gpt_1b(), "a100-40"));
+  auto const all = json_of_prescription(made);
+  EXPECT_EQ(all["ferry_doctor"], 1);
+  EXPECT_EQ(all["memory"]["weights_bytes"], made.memory.states.weights);
+  EXPECT_EQ(all["memory"]["activations"].size(), made.memory.activations.operations.size());
+  EXPECT_EQ(all["prescription"]["policy"], "auto");
+  EXPECT_EQ(all["prescription"]["step_us"], made.advised->step_us);
+  EXPECT_EQ(all["alternatives"].size(), 2U);
+  EXPECT_EQ(all["variables"]["FERRY_POLICY"], "auto");
+  EXPECT_EQ(all["warnings"].size(), made.warnings.size());
+  auto const text = text_of_prescription(made);
+  for (char const* words : {"Where memory goes", "weights", "Prescription", "predicted", "Alternatives", "Room",
+                            "Beware", "export FERRY_POLICY=auto", "export FERRY_BUDGET=", "not measurements"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  EXPECT_THAT(text, Not(HasSubstr(" \n"))) << "no line ends with a space";
+}
+
+}  // namespace
+}  // namespace ferry::command

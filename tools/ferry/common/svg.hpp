@@ -1,0 +1,60 @@
+// Pictures as SVG: self-contained, readable on light and on dark ground, any text escaped.
+//
+// What a shape looks like is said by classes, whose colours are those of the traces: forward, backward, rebuild,
+// offload, fetch, wait, short; for placements keep, ferry, recompute, and device, host, disk, dropped; for curves
+// series-0 to series-12, device-line, host-line and wait-line; gap for a line where there is nothing; pale for what is
+// not yet or half there; ground, lane, axis, grid and, for text, faint, strong and small. `palette` has them for HTML
+// pages too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ferry::command {
+
+/// Text inside XML or HTML, and inside quoted attributes: markup is escaped, and what no document may hold (control
+/// characters, bytes that are not UTF-8) is a '?'.
+[[nodiscard]] std::string markup_text(std::string_view text);
+
+/// Style sheet with the classes' colours, for both grounds.
+[[nodiscard]] std::string_view palette();
+/// Its colours alone, as declarations.
+[[nodiscard]] std::string_view light_colours();
+[[nodiscard]] std::string_view dark_colours();
+/// The same for a page whose readers may choose: `data-theme` of its root is "light" or "dark", or not there.
+[[nodiscard]] std::string page_palette();
+
+inline constexpr std::size_t palette_series = 13;
+/// "series-3"; after the last comes the first again.
+[[nodiscard]] std::string series_class(std::size_t index);
+
+class svg {
+ public:
+  enum class anchor : std::uint8_t { start, middle, end };
+  struct point {
+    double x = 0;
+    double y = 0;
+  };
+
+  svg(double width, double height, std::string_view title);
+
+  /// `tip` is shown when the mouse rests on the shape.
+  void rect(double x, double y, double width, double height, std::string_view classes, std::string_view tip = {});
+  void line(point from, point to, std::string_view classes);
+  void curve(std::span<point const> through, std::string_view classes);
+  /// The surface inside a closed line.
+  void area(std::span<point const> corners, std::string_view classes, std::string_view tip = {});
+  void dot(point at, double radius, std::string_view classes, std::string_view tip = {});
+  void text(point at, std::string_view words, anchor where = anchor::start, std::string_view classes = {});
+
+  /// The whole document, with a line end.
+  [[nodiscard]] std::string finish() &&;
+
+ private:
+  std::string body_;
+};
+
+}  // namespace ferry::command

@@ -1,0 +1,78 @@
+// Where a training step's memory goes on one GPU, by the model's shape. Values; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/model.hpp"
+#include "ferry/plan.hpp"
+
+namespace ferry::command {
+
+enum class optimizer_kind : std::uint8_t { adamw, adamw8bit, sgd, none };
+[[nodiscard]] std::string_view to_string(optimizer_kind which) noexcept;
+
+/// How weights, gradients and optimizer are held.
+struct training {
+  optimizer_kind optimizer = optimizer_kind::adamw;
+  int zero = 0;   ///< ZeRO's stage: 1 divides the optimizer's state among the ranks, 2 the gradients too, 3 the weights
+  int ranks = 1;  ///< GPUs that share
+  bool whole_logits =
+      false;  ///< all logits at once, with a copy in fp32; else in portions, as the transformer core does
+};
+
+/// Bytes on one GPU that are there during the whole step.
+struct state_bytes {
+  std::size_t weights = 0;
+  std::size_t gradients = 0;
+  std::size_t optimizer = 0;  ///< with the fp32 copy of the weights, in mixed precision
+  std::size_t gathered = 0;   ///< ZeRO 3: the weights of the block that computes, and of the next one
+  [[nodiscard]] std::size_t sum() const noexcept { return weights + gradients + optimizer + gathered; }
+};
+[[nodiscard]] state_bytes states_of(model const& of, training const& how);
+/// Of the optimizer, for each trained number: moments, and the fp32 copy in mixed precision.
+[[nodiscard]] double optimizer_bytes_each(optimizer_kind which, precision numbers) noexcept;
+
+/// An operation's saved tensor.
+struct operation_bytes {
+  std::string name;
+  std::size_t each = 0;  ///< of one layer
+  std::size_t count = 0;
+  [[nodiscard]] std::size_t sum() const noexcept { return each * count; }
+};
+
+struct activation_bytes {
+  std::vector<operation_bytes> operations;  ///< in the order of forward
+  std::size_t per_layer = 0;
+  std::size_t saved = 0;    ///< all of them
+  std::size_t scratch = 0;  ///< gradients of activations, and logits, at the peak that keeping all has
+  std::size_t logits = 0;   ///< of that
+  /// Device bytes that keeping all needs.
+  [[nodiscard]] std::size_t sum() const noexcept { return saved + scratch; }
+};
+[[nodiscard]] activation_bytes activations_of(model const& of, profile const& step);
+
+/// The step of this model: as `profile_of`, with all logits at once if they are held so.
+[[nodiscard]] profile step_of(model const& of, training const& how, hardware const& on);
+/// Of the logits that exist at once, and of all of them as a trainer without portions holds them.
+[[nodiscard]] std::size_t logits_bytes(model const& of, bool whole);
+
+struct memory_report {
+  std::size_t parameters = 0;
+  state_bytes states;
+  activation_bytes activations;
+  std::size_t device_bytes = 0;
+  std::size_t reserve = 0;  ///< assumed: CUDA context, cuBLAS workspace, the allocator's gaps
+  [[nodiscard]] std::size_t needed() const noexcept { return states.sum() + activations.sum() + reserve; }
+  [[nodiscard]] bool fits() const noexcept { return needed() <= device_bytes; }
+  [[nodiscard]] bool states_fit() const noexcept { return states.sum() + reserve < device_bytes; }
+  /// What is left for activations; 0 if nothing is.
+  [[nodiscard]] std::size_t budget() const noexcept { return states_fit() ? device_bytes - states.sum() - reserve : 0; }
+};
+[[nodiscard]] memory_report memory_of(model const& of, training const& how, profile const& step,
+                                      std::size_t device_bytes, std::size_t reserve);
+
+}  // namespace ferry::command
