@@ -37,7 +37,7 @@ function(ferry_add_library target name)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/ferry.map.in ${script} @ONLY)
 
   add_library(${target} STATIC)
-  target_link_options(${target} INTERFACE LINKER:--exclude-libs,$<TARGET_FILE_NAME:${target}>)
+  target_link_options(${target} INTERFACE LINKER:--exclude-libs,lib${target}.a)
   add_library(${target}_shared SHARED)
   set_target_properties(${target}_shared PROPERTIES
     OUTPUT_NAME ${target} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
@@ -75,8 +75,13 @@ function(ferry_add_library target name)
   endif()
 endfunction()
 
-# ferry_link_library(TARGET DEPENDENCY...): what both kinds need inside. Whoever links the static one needs it as well.
+# ferry_link_library(TARGET DEPENDENCY... FOUND FILE... INSTALLED NAME...): what both kinds need inside. Whoever links the
+# static one needs it as well: FILEs, or targets of this build's own, are libraries NAME to him.
 function(ferry_link_library target)
-  target_link_libraries(${target} PRIVATE ${ARGN})
-  target_link_libraries(${target}_shared PRIVATE ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOUND;INSTALLED")
+  list(TRANSFORM arg_FOUND REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
+  list(TRANSFORM arg_INSTALLED REPLACE "(.+)" "$<INSTALL_INTERFACE:\\1>")
+  foreach(library ${target} ${target}_shared)
+    target_link_libraries(${library} PRIVATE ${arg_UNPARSED_ARGUMENTS} ${arg_FOUND} ${arg_INSTALLED})
+  endforeach()
 endfunction()
