@@ -23,6 +23,10 @@ function(ferry_library_settings target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON VISIBILITY_INLINES_HIDDEN ON
                                              CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>)
+  # Whoever builds this project within his own gets what he links, and no more.
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 # ferry_add_library(TARGET NAME OBJECTS...): the library of these object libraries, as TARGET (static) and TARGET_shared.
@@ -66,7 +70,6 @@ function(ferry_add_library target name)
   else()
     add_library(ferry::${name} ALIAS ${target})
   endif()
-  # Whoever builds this project within his own gets the kind that he links, and no other.
   if(NOT PROJECT_IS_TOP_LEVEL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()

@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 update="${1-}"
+needs g++ nm
 listed="$source/tests/install/abi"
 
 # exported LIBRARY: demangled names, without addresses; constructors and destructors have several symbols of one name.

@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cxx="$1"
+needs "$cxx" ninja readelf
 here="$scratch/add_subdirectory.$cxx"
 fresh "$here"
 

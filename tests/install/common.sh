@@ -1,6 +1,6 @@
 # What the tests of the package share. Sourced, with the build folder, the source folder and a scratch folder of all these
 # tests as arguments, then the script's own.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 set -euo pipefail
 build="$1" source="$2" scratch="$3"
@@ -15,6 +15,17 @@ for variable in "${!FERRY_@}" LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH 
 fail() {
   printf 'FAILED: %s\n' "$*" >&2
   exit 1
+}
+
+# needs TOOL...: without one of them the test is skipped.
+needs() {
+  local tool
+  for tool in "$@"; do
+    if ! command -v "$tool" >/dev/null; then
+      echo "skipped: there is no $tool here"
+      exit 77
+    fi
+  done
 }
 
 # quietly COMMAND...: its output only if it fails.

@@ -11,7 +11,7 @@ refused() {
   local text="$1" out
   shift
   fresh "$here/project"
-  printf '%s\n' "cmake_minimum_required(VERSION 3.25)" "project(asks LANGUAGES CXX)" "$@" >"$here/project/CMakeLists.txt"
+  printf '%s\n' "cmake_minimum_required(VERSION 3.25)" "project(asks LANGUAGES ${language:-CXX})" "$@" >"$here/project/CMakeLists.txt"
   if out="$(cmake -S "$here/project" -B "$here/project/build" -DCMAKE_PREFIX_PATH="$prefix" 2>&1)"; then
     fail "configured in spite of: $*"
   fi
@@ -26,6 +26,8 @@ fi
 refused "requested version \"9\"" "find_package(ferry 9 REQUIRED)"
 refused "set ferry_USE_STATIC_LIBS before the first find_package(ferry)" "find_package(ferry REQUIRED)" \
   "set(ferry_USE_STATIC_LIBS ON)" "find_package(ferry REQUIRED COMPONENTS nn)"
+language=C refused "linked by a C++ compiler; enable_language(CXX)" "set(ferry_USE_STATIC_LIBS ON)" \
+  "find_package(ferry REQUIRED)"
 
 # Optional components that are not there are no error.
 fresh "$here/project"

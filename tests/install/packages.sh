@@ -3,6 +3,7 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cxx="$1"
+needs "$cxx" ninja cpack
 here="$scratch/packages"
 fresh "$here"
 version="$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")"

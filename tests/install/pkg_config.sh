@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cc="$1" cxx="$2"
+needs "$cc" "$cxx" make pkg-config readelf
 here="$scratch/pkg_config.$cxx"
 fresh "$here"
 libraries="$(where_libraries_are "$prefix")"

@@ -23,7 +23,7 @@ diff <(cd "$source/include" && find ferry -name '*.h' -o -name '*.hpp' | grep -v
 for name in ferry ferry_nn; do
   library="$libraries/lib$name.so.$version"
   readelf -d "$library" | grep -q "SONAME.*\[lib$name.so.${version%%.*}\]" || fail "$library has another SONAME"
-  ! readelf -d "$library" | grep -E 'R(UN)?PATH' | grep -v '\[\$ORIGIN\]' || fail "$library has paths of the build in it"
+  ! readelf -d "$library" | grep -E 'R(UN)?PATH' | grep -vF "[\$ORIGIN]" || fail "$library has paths of the build in it"
 done
 ! grep -rlF -e "$build" -e "$source" lib* share/man share/bash-completion share/zsh 2>/dev/null ||
   fail "files above have paths of the build in them"

@@ -4,6 +4,7 @@
 # shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cxx="$1"
+needs "$cxx" pkg-config
 here="$scratch/two_versions"
 fresh "$here"
 consumers="$source/tests/install/consumers/two_versions"
