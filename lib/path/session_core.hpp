@@ -198,6 +198,7 @@ class session_core {
   // restore.cpp
   void bring_back(entry& e, stream_ref stream);
   [[nodiscard]] bool writer_failed(entry const& e) const;
+  [[nodiscard]] bool reads_what_was_lost(entry const& e) const;
   [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
   void wait_for_transfer(entry const& e);
