@@ -107,6 +107,12 @@ class transfer_error : public error {
   using error::error;
 };
 
+/// A session or device that was made before this process was forked. What it holds stays the parent's.
+class forked_process : public error {
+ public:
+  using error::error;
+};
+
 /// Ferry broke one of its own invariants (an illegal state transition, for instance): a bug in Ferry.
 class internal_error : public error {
  public:
