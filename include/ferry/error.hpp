@@ -125,9 +125,10 @@ class FERRY_API transfer_error : public error {
 };
 
 /// A session or device that was made before this process was forked. What it holds stays the parent's.
-class forked_process : public error {
+class FERRY_API forked_process : public error {
  public:
   using error::error;
+  ~forked_process() override;
 };
 
 /// Ferry broke one of its own invariants (an illegal state transition, for instance): a bug in Ferry.
