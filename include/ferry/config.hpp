@@ -1,5 +1,5 @@
 // Settings. One table in lib/support/config.cpp gives each its name here, its environment variable, its
-// line in `ferry env` and its row in the README.
+// line in `ferry env`, its row in the README and its place in docs/settings.md.
 #pragma once
 
 #include <cstddef>
@@ -103,6 +103,9 @@ struct setting_description {
   std::string initial;   ///< the default, in the same form
   std::string accepted;  ///< what it accepts
   std::string meaning;   ///< one line
+  std::string member;    ///< of `config`: "budget"
+  std::string group;     ///< the heading that it stands under in docs/settings.md
+  std::string details;   ///< what it affects and when to change it, in Markdown
 };
 [[nodiscard]] std::vector<setting_description> describe_settings(config const& current);
 
