@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "ferry/export.hpp"
 #include "ferry/function.hpp"
 #include "ferry/label.hpp"
 
@@ -115,9 +116,10 @@ class order_hooks {
 };
 
 /// Nothing is left that could ever happen, and somebody waits for it to. The message says which streams wait for what.
-class deadlock_error : public error {
+class FERRY_API deadlock_error : public error {
  public:
   using error::error;
+  ~deadlock_error() override;
 };
 
 /// The time of a device whose clock stands still unless somebody waits. What would run beside a real device on a thread
@@ -149,12 +151,12 @@ class virtual_time {
   ~virtual_time() = default;
 };
 
-class device {
+class FERRY_API device {
  public:
   device() = default;
   device(device const&) = delete;
   device& operator=(device const&) = delete;
-  virtual ~device() = default;
+  virtual ~device();
 
   [[nodiscard]] virtual device_capabilities const& capabilities() const noexcept = 0;
 
@@ -208,10 +210,6 @@ class device {
 };
 
 inline stream_ref stream_ref::from_native(device& owner, void* handle) { return owner.adopt_stream(handle); }
-
-inline stream_ref device::adopt_stream(void*) {
-  throw invalid_argument("this device has no streams but its own; make one with ferry::stream");
-}
 
 /// Owns a stream; lends `stream_ref`.
 class stream {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/export.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
 
@@ -53,7 +54,7 @@ struct profile {
   std::vector<item_name> need_order;  ///< the first restore of each item, in backward's order
 
   /// Throws: `format_error` naming the place and the fix.
-  void check() const;
+  FERRY_API void check() const;
   friend bool operator==(profile const&, profile const&) = default;
 };
 
@@ -90,7 +91,7 @@ struct plan_item {
   std::size_t bytes = 0;
   placement where = placement::keep;
   std::optional<double> rebuild_us;  ///< what its recipe takes, in case the transfer is late; nothing if it has none
-  std::string reason;  ///< "recomputed: 1.1 ms to rebuild, 7.4 ms to fetch, link is full here"
+  std::string reason;                ///< "recomputed: 1.1 ms to rebuild, 7.4 ms to fetch, link is full here"
   friend bool operator==(plan_item const&, plan_item const&) = default;
 };
 
@@ -145,28 +146,28 @@ struct plan_options {
 };
 
 /// The best plan found. Throws: `infeasible_budget` with the smallest feasible budget and what sets it; `format_error`.
-[[nodiscard]] plan make_plan(profile const& step, hardware const& on, plan_options const& options);
+[[nodiscard]] FERRY_API plan make_plan(profile const& step, hardware const& on, plan_options const& options);
 
-/// The same step on links that are so many times as fast as `on` says: one plan for each of `link_factors`, quicker than
-/// one by one. A factor for which no plan fits has none.
-[[nodiscard]] std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on,
-                                                          plan_options const& options,
-                                                          std::span<double const> link_factors);
+/// The same step on links that are so many times as fast as `on` says: one plan for each of `link_factors`, quicker
+/// than one by one. A factor for which no plan fits has none.
+[[nodiscard]] FERRY_API std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on,
+                                                                    plan_options const& options,
+                                                                    std::span<double const> link_factors);
 
 /// Throws: `plan_mismatch` that names the first difference between the plan and the step.
-void require_match(plan const& planned, profile const& step);
+FERRY_API void require_match(plan const& planned, profile const& step);
 
 /// Files. Throws: `format_error` that names the file, the place and the fix.
-[[nodiscard]] profile read_profile(std::filesystem::path const& file);
-[[nodiscard]] hardware read_hardware(std::filesystem::path const& file);
-[[nodiscard]] plan read_plan(std::filesystem::path const& file);
-[[nodiscard]] std::string to_json(profile const& step);
-[[nodiscard]] std::string to_json(hardware const& on);
-[[nodiscard]] std::string to_json(plan const& planned);
+[[nodiscard]] FERRY_API profile read_profile(std::filesystem::path const& file);
+[[nodiscard]] FERRY_API hardware read_hardware(std::filesystem::path const& file);
+[[nodiscard]] FERRY_API plan read_plan(std::filesystem::path const& file);
+[[nodiscard]] FERRY_API std::string to_json(profile const& step);
+[[nodiscard]] FERRY_API std::string to_json(hardware const& on);
+[[nodiscard]] FERRY_API std::string to_json(plan const& planned);
 
-/// Hardware by name, out of lib/plan/gpus.json: "a100-80", "rtx4090", "NVIDIA A100-SXM4-80GB", ... The rates are those of
-/// half precision, assumed and not measured. Throws: `invalid_argument` that suggests the nearest names.
-[[nodiscard]] hardware named_hardware(std::string_view name);
-[[nodiscard]] std::vector<std::string> hardware_names();
+/// Hardware by name, out of lib/plan/gpus.json: "a100-80", "rtx4090", "NVIDIA A100-SXM4-80GB", ... The rates are those
+/// of half precision, assumed and not measured. Throws: `invalid_argument` that suggests the nearest names.
+[[nodiscard]] FERRY_API hardware named_hardware(std::string_view name);
+[[nodiscard]] FERRY_API std::vector<std::string> hardware_names();
 
 }  // namespace ferry

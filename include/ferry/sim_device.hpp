@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
 #include "ferry/host_device.hpp"
 
 namespace ferry {
@@ -75,8 +76,9 @@ struct sim_device_options {
   std::function<void(sim_operation const&)> observe{};
 };
 
-class sim_device : public device, public virtual_time {
+class FERRY_API sim_device : public device, public virtual_time {
  public:
+  ~sim_device() override;
   [[nodiscard]] virtual_time* time() noexcept final { return this; }
 
   /// For operations that begin from now on. Slow-downs of the same engine that overlap multiply.
@@ -89,6 +91,6 @@ class sim_device : public device, public virtual_time {
   [[nodiscard]] virtual link_speed link(copy_direction direction) const = 0;
 };
 
-[[nodiscard]] std::unique_ptr<sim_device> make_sim_device(sim_device_options options = {});
+[[nodiscard]] FERRY_API std::unique_ptr<sim_device> make_sim_device(sim_device_options options = {});
 
 }  // namespace ferry

@@ -9,6 +9,7 @@
 
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
+#include "ferry/export.hpp"
 #include "ferry/label.hpp"
 #include "ferry/plan.hpp"
 #include "ferry/sim_device.hpp"
@@ -54,9 +55,10 @@ struct simulation_options {
 };
 
 /// A step took longer than `simulation_options::longest_step_us`.
-class step_too_long : public error {
+class FERRY_API step_too_long : public error {
  public:
   using error::error;
+  ~step_too_long() override;
 };
 
 /// A plan and the first step that it was followed in.
@@ -75,6 +77,6 @@ struct simulation {
 };
 
 /// Throws: as the session does; `step_too_long`; `format_error` for a profile that contradicts itself.
-[[nodiscard]] simulation simulate(profile const& step, hardware const& on, simulation_options const& how);
+[[nodiscard]] FERRY_API simulation simulate(profile const& step, hardware const& on, simulation_options const& how);
 
 }  // namespace ferry

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
+#include "ferry/nn/gpt.hpp"
+#include "ferry/nn/token_data.hpp"
 #include "ferry/session.hpp"
-#include "nn/gpt.hpp"
-#include "nn/token_data.hpp"
 
 namespace ferry::nn {
 
@@ -27,7 +28,7 @@ struct training_options {
 };
 
 /// The learning rate of step `step`, counted from 0: a linear rise, then a cosine.
-[[nodiscard]] float learning_rate(training_options const& options, std::uint64_t step) noexcept;
+[[nodiscard]] FERRY_API float learning_rate(training_options const& options, std::uint64_t step) noexcept;
 
 struct step_result {
   double loss = 0;
@@ -40,19 +41,20 @@ class trainer {
  public:
   /// Starts at step 0 with the initial weights of the seed.
   /// Throws: `invalid_argument` for a shape that cannot be; `out_of_memory` if the device has no room.
-  trainer(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int batch, training_options options);
+  FERRY_API trainer(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int batch,
+                    training_options options);
 
   /// Throws: what the session throws; nothing is running on the device then, and the weights are as before the step.
-  step_result step(session& on, token_data const& data);
+  FERRY_API step_result step(session& on, token_data const& data);
   /// The mean loss of `batches` batches of the validation split.
-  [[nodiscard]] double validate(session& on, token_data const& data, std::uint64_t batches);
+  [[nodiscard]] FERRY_API double validate(session& on, token_data const& data, std::uint64_t batches);
 
   [[nodiscard]] gpt& model() noexcept { return model_; }
   [[nodiscard]] training_options const& options() const noexcept { return options_; }
   /// Steps done.
   [[nodiscard]] std::uint64_t steps_done() const noexcept { return steps_done_; }
   /// Device bytes that training takes beside the session's budget.
-  [[nodiscard]] static std::size_t bytes_beside_budget(gpt_shape const& shape, int batch);
+  [[nodiscard]] FERRY_API static std::size_t bytes_beside_budget(gpt_shape const& shape, int batch);
 
   /// Flat arrays in the model's layout, on the host.
   struct state {
@@ -61,11 +63,11 @@ class trainer {
     std::vector<float> v;
     std::uint64_t steps_done = 0;
   };
-  [[nodiscard]] std::vector<float> weights();
-  [[nodiscard]] std::vector<float> gradients();
-  [[nodiscard]] state save_state();
-  void set_weights(std::span<float const> weights);
-  void restore_state(state const& from);
+  [[nodiscard]] FERRY_API std::vector<float> weights();
+  [[nodiscard]] FERRY_API std::vector<float> gradients();
+  [[nodiscard]] FERRY_API state save_state();
+  FERRY_API void set_weights(std::span<float const> weights);
+  FERRY_API void restore_state(state const& from);
 
  private:
   void enqueue_step(session& on, token_data const& data);
@@ -89,7 +91,7 @@ class trainer {
 
 /// The smallest budget from which a step can run with these settings, found by rehearsing it on a device of its own;
 /// 0 if none up to `most_bytes` is enough.
-[[nodiscard]] std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t micro_batches,
-                                          config settings, std::size_t most_bytes);
+[[nodiscard]] FERRY_API std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t micro_batches,
+                                                    config settings, std::size_t most_bytes);
 
 }  // namespace ferry::nn

@@ -10,8 +10,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "ferry/nn/items.hpp"
 #include "ferry/session.hpp"
-#include "nn/items.hpp"
 
 namespace ferry::nn {
 

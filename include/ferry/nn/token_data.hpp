@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "ferry/export.hpp"
+
 namespace ferry::nn {
 
 enum class split { training, validation };
@@ -21,25 +23,26 @@ class token_data {
  public:
   /// Any file: its tokens are its bytes, the vocabulary is 256.
   /// Throws: `file_error`, as all below, if the file cannot be read or is empty.
-  [[nodiscard]] static token_data from_text(std::filesystem::path const& file);
+  [[nodiscard]] FERRY_API static token_data from_text(std::filesystem::path const& file);
   /// Little-endian numbers, each below `vocabulary`, which is from 1 to 2^31.
-  [[nodiscard]] static token_data from_tokens(std::filesystem::path const& file, token_width width,
-                                              std::size_t vocabulary);
+  [[nodiscard]] FERRY_API static token_data from_tokens(std::filesystem::path const& file, token_width width,
+                                                        std::size_t vocabulary);
   /// The text in the library, as `from_text` would read it.
-  [[nodiscard]] static token_data shipped();
+  [[nodiscard]] FERRY_API static token_data shipped();
 
   [[nodiscard]] std::size_t vocabulary() const noexcept { return vocabulary_; }
   /// Tokens in `part`.
-  [[nodiscard]] std::size_t size(split part) const noexcept;
+  [[nodiscard]] FERRY_API std::size_t size(split part) const noexcept;
 
   /// Throws: `file_error` if a split is shorter than a window of `context` tokens and the one that follows.
-  void require_context(std::size_t context) const;
+  FERRY_API void require_context(std::size_t context) const;
 
   /// Batch number `batch_index` of `part`: `targets` are `tokens` moved on by one. Training draws at random by `seed`;
   /// validation spreads its windows evenly over its part, however many batches are taken, whatever the seed.
   /// Throws: as `require_context`.
-  void fill_batch(split part, std::uint64_t seed, std::uint64_t batch_index, std::size_t batch, std::size_t context,
-                  std::int32_t* tokens /* (B, T) */, std::int32_t* targets /* (B, T) */) const;
+  FERRY_API void fill_batch(split part, std::uint64_t seed, std::uint64_t batch_index, std::size_t batch,
+                            std::size_t context, std::int32_t* tokens /* (B, T) */,
+                            std::int32_t* targets /* (B, T) */) const;
 
  private:
   using any_tokens = std::variant<std::vector<std::uint8_t>, std::vector<std::uint16_t>, std::vector<std::uint32_t>>;

@@ -7,15 +7,17 @@
 #include <filesystem>
 #include <span>
 
+#include "ferry/export.hpp"
+
 namespace ferry::nn {
 
 class mapped_file {  // owns the mapping; lends its bytes, which stay where they are when it is moved
  public:
   /// Throws: `file_error` if there is no such file, it may not be read, or it is no regular file.
-  explicit mapped_file(std::filesystem::path const& file);
-  mapped_file(mapped_file&& other) noexcept;
-  mapped_file& operator=(mapped_file&& other) noexcept;
-  ~mapped_file();
+  FERRY_API explicit mapped_file(std::filesystem::path const& file);
+  FERRY_API mapped_file(mapped_file&& other) noexcept;
+  FERRY_API mapped_file& operator=(mapped_file&& other) noexcept;
+  FERRY_API ~mapped_file();
 
   /// Empty for an empty file.
   [[nodiscard]] std::span<std::byte const> bytes() const noexcept { return bytes_; }

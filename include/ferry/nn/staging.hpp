@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
 
 namespace ferry::nn {
 
@@ -16,8 +17,8 @@ class staging {
   staging(device& on, stream_ref stream, std::size_t bytes = default_bytes)
       : device_(on), stream_(stream), buffer_(on, memory_space::pinned, bytes) {}
 
-  void upload(void* to, void const* from, std::size_t bytes);
-  void download(void* to, void const* from, std::size_t bytes);
+  FERRY_API void upload(void* to, void const* from, std::size_t bytes);
+  FERRY_API void download(void* to, void const* from, std::size_t bytes);
 
  private:
   device& device_;

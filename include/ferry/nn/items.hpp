@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "ferry/export.hpp"
 #include "ferry/item.hpp"
-#include "nn/shape.hpp"
+#include "ferry/nn/shape.hpp"
 
 namespace ferry::nn {
 
@@ -26,7 +27,7 @@ enum class item : std::uint8_t {
   count_
 };
 inline constexpr std::size_t item_count = static_cast<std::size_t>(item::count_);
-[[nodiscard]] label name_of(item what) noexcept;
+[[nodiscard]] FERRY_API label name_of(item what) noexcept;
 
 struct item_description {
   item what{};
@@ -39,10 +40,10 @@ struct item_description {
 
 /// One per item, in order. FLOPs count a multiply-add as two, and of attention only what a query sees. A block's input
 /// is described for the blocks after the first; the first one's is the embedding.
-[[nodiscard]] std::vector<item_description> describe_items(gpt_shape const& shape, int batch);
+[[nodiscard]] FERRY_API std::vector<item_description> describe_items(gpt_shape const& shape, int batch);
 
 /// FLOPs of one forward and backward pass without any rebuilding.
-[[nodiscard]] double flops_of_pass(gpt_shape const& shape, int batch);
+[[nodiscard]] FERRY_API double flops_of_pass(gpt_shape const& shape, int batch);
 
 /// How often recipes ran; one that made some of an item's rows counts as that part of a run.
 class recompute_counts {
@@ -63,6 +64,7 @@ struct recompute_work {
   double flops = 0;
   double bytes = 0;
 };
-[[nodiscard]] recompute_work work_of(recompute_counts const& counts, std::vector<item_description> const& items);
+[[nodiscard]] FERRY_API recompute_work work_of(recompute_counts const& counts,
+                                               std::vector<item_description> const& items);
 
 }  // namespace ferry::nn

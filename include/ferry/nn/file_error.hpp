@@ -5,14 +5,16 @@
 #include <string_view>
 
 #include "ferry/error.hpp"
+#include "ferry/export.hpp"
 
 namespace ferry::nn {
 
 /// A file that cannot be read or written, or does not hold what it should.
-class file_error : public error {
+class FERRY_API file_error : public error {
  public:
   /// The message is one line of the three; control characters in them are replaced.
   file_error(std::filesystem::path const& file, std::string_view problem, std::string_view fix);
+  ~file_error() override;
 };
 
 }  // namespace ferry::nn

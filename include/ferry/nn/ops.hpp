@@ -13,7 +13,8 @@
 #include <string>
 
 #include "ferry/device.hpp"
-#include "nn/kernels/adamw_step.hpp"
+#include "ferry/export.hpp"
+#include "ferry/nn/adamw_step.hpp"
 
 namespace ferry::nn {
 
@@ -47,12 +48,12 @@ struct attention_shape {
   [[nodiscard]] int head_width() const noexcept { return C / heads; }
 };
 
-class ops {
+class FERRY_API ops {
  public:
   ops() = default;
   ops(ops const&) = delete;
   ops& operator=(ops const&) = delete;
-  virtual ~ops() = default;
+  virtual ~ops();
 
   /// Floats of workspace that the operations below need for rows of at most `columns`.
   [[nodiscard]] static std::size_t workspace_floats(int rows, int columns) noexcept;
@@ -120,12 +121,12 @@ class ops {
 
 /// The operations of the device's kind. Throws: `no_cuda` for a GPU without cuBLAS; `invalid_argument` for a device
 /// that nothing can compute on.
-[[nodiscard]] std::unique_ptr<ops> make_ops(device& on);
+[[nodiscard]] FERRY_API std::unique_ptr<ops> make_ops(device& on);
 
 /// The operations on the host device's compute streams.
-[[nodiscard]] std::unique_ptr<ops> make_host_ops(device& on);
+[[nodiscard]] FERRY_API std::unique_ptr<ops> make_host_ops(device& on);
 
 /// Operations that do nothing: to rehearse what a step asks of a session.
-[[nodiscard]] std::unique_ptr<ops> make_idle_ops();
+[[nodiscard]] FERRY_API std::unique_ptr<ops> make_idle_ops();
 
 }  // namespace ferry::nn

@@ -14,7 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/mapped_file.hpp"
+#include "ferry/export.hpp"
+#include "ferry/nn/mapped_file.hpp"
 
 namespace ferry::nn {
 
@@ -28,15 +29,15 @@ struct stored_tensor {
 class safetensors_file {  // owns the mapping that its tensors lie in
  public:
   /// Throws: `file_error` if the file cannot be read or is not a whole file of this format.
-  explicit safetensors_file(std::filesystem::path const& file);
+  FERRY_API explicit safetensors_file(std::filesystem::path const& file);
 
   [[nodiscard]] std::map<std::string, std::string> const& metadata() const noexcept { return metadata_; }
   /// In the order of their bytes.
   [[nodiscard]] std::vector<stored_tensor> const& tensors() const noexcept { return tensors_; }
   /// Null if there is none of that name.
-  [[nodiscard]] stored_tensor const* find(std::string_view name) const noexcept;
+  [[nodiscard]] FERRY_API stored_tensor const* find(std::string_view name) const noexcept;
   /// Throws: `file_error` if `tensor` is not of type F32 or has not as many numbers as `values`.
-  void copy_floats(stored_tensor const& tensor, std::span<float> values) const;
+  FERRY_API void copy_floats(stored_tensor const& tensor, std::span<float> values) const;
 
  private:
   std::filesystem::path path_;
@@ -55,7 +56,7 @@ struct tensor_to_write {
 /// "format": "pt", which transformers asks for, unless it has a format.
 /// Throws: `file_error` if it cannot be saved; `invalid_argument` if a name is used twice or is not UTF-8, or data
 /// and shape differ.
-void write_safetensors(std::filesystem::path const& file, std::span<tensor_to_write const> tensors,
-                       std::map<std::string, std::string> const& metadata = {});
+FERRY_API void write_safetensors(std::filesystem::path const& file, std::span<tensor_to_write const> tensors,
+                                 std::map<std::string, std::string> const& metadata = {});
 
 }  // namespace ferry::nn

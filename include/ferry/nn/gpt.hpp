@@ -13,25 +13,26 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
+#include "ferry/nn/items.hpp"
+#include "ferry/nn/ops.hpp"
+#include "ferry/nn/parameters.hpp"
+#include "ferry/nn/shape.hpp"
+#include "ferry/nn/staging.hpp"
+#include "ferry/nn/tape.hpp"
 #include "ferry/session.hpp"
-#include "nn/items.hpp"
-#include "nn/ops.hpp"
-#include "nn/parameters.hpp"
-#include "nn/shape.hpp"
-#include "nn/staging.hpp"
-#include "nn/tape.hpp"
 
 namespace ferry::nn {
 
 /// Rows of logits that are held at once, of `rows`: not more bytes than a block's hidden layer takes, whatever the
 /// vocabulary.
-[[nodiscard]] int rows_of_logits(gpt_shape const& shape, int rows) noexcept;
+[[nodiscard]] FERRY_API int rows_of_logits(gpt_shape const& shape, int rows) noexcept;
 
 class gpt {
  public:
   /// `with` must outlive the model. Parameters are undefined until they are set.
   /// Throws: `invalid_argument` for a shape that cannot be; `out_of_memory` if the device has no room.
-  gpt(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int batch);
+  FERRY_API gpt(device& on, stream_ref stream, ops& with, gpt_shape const& shape, int batch);
 
   [[nodiscard]] gpt_shape const& shape() const noexcept { return shape_; }
   [[nodiscard]] int batch() const noexcept { return batch_; }
@@ -40,24 +41,24 @@ class gpt {
   [[nodiscard]] memory& parameters() noexcept { return parameters_; }
   [[nodiscard]] memory& gradients() noexcept { return gradients_; }
   /// Device bytes that the model takes beside the session's budget.
-  [[nodiscard]] static std::size_t bytes_beside_budget(gpt_shape const& shape, int batch);
+  [[nodiscard]] FERRY_API static std::size_t bytes_beside_budget(gpt_shape const& shape, int batch);
 
   /// Forward and backward of one micro-batch of a step that has begun: the loss and the gradients of `micro_batches`
   /// of them add up to the step's. tokens, targets: (B, T), copied before the call returns.
-  void pass(session& on, std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets,
-            std::uint32_t micro_batch, std::uint32_t micro_batches);
+  FERRY_API void pass(session& on, std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets,
+                      std::uint32_t micro_batch, std::uint32_t micro_batches);
   /// Of the step's passes so far. Waits.
-  [[nodiscard]] double loss();
+  [[nodiscard]] FERRY_API double loss();
 
   /// The mean loss without gradients, of one batch. Waits.
-  [[nodiscard]] double evaluate(session& on, std::span<std::int32_t const> tokens,
-                                std::span<std::int32_t const> targets);
+  [[nodiscard]] FERRY_API double evaluate(session& on, std::span<std::int32_t const> tokens,
+                                          std::span<std::int32_t const> targets);
   /// Logits (V) of what follows the last of `tokens` (at most T of them). Waits.
-  [[nodiscard]] std::vector<float> next_logits(session& on, std::span<std::int32_t const> tokens);
+  [[nodiscard]] FERRY_API std::vector<float> next_logits(session& on, std::span<std::int32_t const> tokens);
 
   /// Asks of the session what a step of `micro_batches` asks, but computes nothing.
   /// Throws: `out_of_device_memory` if the step would.
-  void rehearse(session& on, std::uint32_t micro_batches);
+  FERRY_API void rehearse(session& on, std::uint32_t micro_batches);
 
   [[nodiscard]] recompute_counts const& recomputed() const noexcept { return counts_; }
 

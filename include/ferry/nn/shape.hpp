@@ -8,13 +8,15 @@
 #include <span>
 #include <string_view>
 
+#include "ferry/export.hpp"
+
 namespace ferry::nn {
 
 enum class attention_form : std::uint8_t {
   whole,  ///< keeps the (T, T) probabilities of every head: large, cheap to rebuild
   tiled,  ///< keeps a number per row of them; backward rebuilds the rest tile by tile
 };
-[[nodiscard]] std::string_view to_string(attention_form form) noexcept;
+[[nodiscard]] FERRY_API std::string_view to_string(attention_form form) noexcept;
 
 struct gpt_shape {
   int layers = 6;
@@ -29,13 +31,13 @@ struct gpt_shape {
 };
 
 /// Throws: `invalid_argument` that names the flag of `ferry train` and the fix.
-void require_valid(gpt_shape const& shape);
+FERRY_API void require_valid(gpt_shape const& shape);
 
 struct preset {
   std::string_view name;
   gpt_shape shape;
   int batch;
 };
-[[nodiscard]] std::span<preset const> presets() noexcept;
+[[nodiscard]] FERRY_API std::span<preset const> presets() noexcept;
 
 }  // namespace ferry::nn

@@ -8,7 +8,8 @@
 #include <memory>
 
 #include "ferry/cuda_device.hpp"
-#include "nn/ops.hpp"
+#include "ferry/export.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn {
 
@@ -20,6 +21,6 @@ struct cuda_ops_options {
 inline constexpr std::size_t cuda_ops_bytes = std::size_t{32} << 20;
 
 /// Throws: `no_cuda` without cuBLAS, or in a build without CUDA; `cuda_error`; `out_of_device_memory`.
-[[nodiscard]] std::unique_ptr<ops> make_cuda_ops(cuda_device& on, cuda_ops_options const& options = {});
+[[nodiscard]] FERRY_API std::unique_ptr<ops> make_cuda_ops(cuda_device& on, cuda_ops_options const& options = {});
 
 }  // namespace ferry::nn

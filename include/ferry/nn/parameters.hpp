@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "nn/shape.hpp"
+#include "ferry/export.hpp"
+#include "ferry/nn/shape.hpp"
 
 namespace ferry::nn {
 
@@ -48,7 +49,7 @@ struct outer_parameters {
 
 class parameter_layout {
  public:
-  explicit parameter_layout(gpt_shape const& shape);
+  FERRY_API explicit parameter_layout(gpt_shape const& shape);
 
   [[nodiscard]] std::span<parameter const> all() const noexcept { return all_; }
   /// Length of the flat array, with the gaps that keep tensors aligned.
@@ -56,13 +57,13 @@ class parameter_layout {
   /// Weight decay is for the first so many: matrices come before biases and LayerNorm.
   [[nodiscard]] std::size_t decayed_floats() const noexcept { return decayed_floats_; }
   /// Numbers that are trained, without the gaps.
-  [[nodiscard]] std::size_t trained() const noexcept;
+  [[nodiscard]] FERRY_API std::size_t trained() const noexcept;
 
-  [[nodiscard]] outer_parameters outer(float* base) const noexcept;
-  [[nodiscard]] block_parameters block(float* base, std::uint32_t layer) const noexcept;
+  [[nodiscard]] FERRY_API outer_parameters outer(float* base) const noexcept;
+  [[nodiscard]] FERRY_API block_parameters block(float* base, std::uint32_t layer) const noexcept;
 
   /// GPT-2's initial values: the same for a seed on every machine. values: (floats()).
-  void initialize(std::span<float> values, std::uint64_t seed) const;
+  FERRY_API void initialize(std::span<float> values, std::uint64_t seed) const;
 
  private:
   enum outer_tensor : std::size_t { wte, wpe, head, lnf_weight, lnf_bias, outer_tensors };

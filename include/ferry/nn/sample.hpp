@@ -6,8 +6,9 @@
 #include <functional>
 #include <vector>
 
+#include "ferry/export.hpp"
+#include "ferry/nn/gpt.hpp"
 #include "ferry/session.hpp"
-#include "nn/gpt.hpp"
 
 namespace ferry::nn {
 
@@ -18,7 +19,8 @@ struct sample_options {
 };
 
 /// What the model says after `prompt`, which must not be empty, without the prompt. Stops early when `stop` says so.
-[[nodiscard]] std::vector<std::int32_t> sample(gpt& model, session& on, std::vector<std::int32_t> prompt,
-                                               sample_options const& options, std::function<bool()> const& stop);
+[[nodiscard]] FERRY_API std::vector<std::int32_t> sample(gpt& model, session& on, std::vector<std::int32_t> prompt,
+                                                         sample_options const& options,
+                                                         std::function<bool()> const& stop);
 
 }  // namespace ferry::nn
