@@ -29,6 +29,7 @@ struct byte_amount {
 
 enum class policy_kind : std::uint8_t { automatic, keep, recompute, offload, every, sqrt, selective, plan };
 
+/// The policy by which placements are decided; see docs/settings.md for what each does.
 struct policy_choice {
   policy_kind kind = policy_kind::automatic;
   unsigned every = 0;  ///< with `policy_kind::every`
@@ -55,6 +56,7 @@ struct link_change {
   friend bool operator==(link_change const&, link_change const&) noexcept = default;
 };
 
+/// Every setting of Ferry. docs/settings.md has the environment variable of each, and what it affects.
 struct config {
   std::string device = "auto";
   byte_amount budget = byte_amount::share(0.7);       ///< device bytes for activations
