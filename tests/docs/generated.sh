@@ -51,6 +51,6 @@ expect_refusal "unknown argument '--chek'" --chek
 expect_refusal "--ferry needs the path" --ferry
 expect_refusal "there is no command '/nowhere/ferry'" --ferry /nowhere/ferry
 sed -i '/^<!-- difference -->$/d' "$scratch/docs/linking.md"
-expect_refusal "docs/linking.md has no lines <!-- difference -->" --check --ferry "$ferry"
+expect_refusal "docs/linking.md has no line <!-- difference -->" --check --ferry "$ferry"
 
 exit "$((failures > 0))"
