@@ -23,6 +23,8 @@ while read -r variable; do
   for part in '- default: `' '- accepts: ' '- in C++: `ferry::config::'; do
     [[ "$section" == *"$part"* ]] || complain "docs/settings.md: expected of $variable: $part"
   done
+  member="$(sed -n 's/^- in C++: `ferry::config::\(.*\)`$/\1/p' <<<"$section")"
+  grep -qE "^  [a-z_:]+ $member( =|;|\{)" "$source_folder/include/ferry/config.hpp" || complain "$variable: ferry::config has no member '$member'"
 done < <("$ferry" env --markdown | sed -n 's/^| `\(FERRY_[A-Z_]*\)`.*/\1/p')
 
 # A copy that has gone stale is noticed, and put right.
