@@ -83,6 +83,7 @@ expect_error 1 "FERRY_POLICY='wrong'"
 
 changed="$(diff "$example/trainer.cpp" "$example/trainer_ferry.cpp" | grep -c '^[<>]')"
 ran="diff of the sources" code=0
+grep -q 'activations need 12294144 bytes, --memory is 6000000' "$3/docs/linking.md" || complain "docs/linking.md has other figures"
 ((changed <= most_changed_lines)) || complain "$changed lines are added or removed; at most $most_changed_lines may be"
 
 exit "$((failures > 0))"
