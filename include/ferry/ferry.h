@@ -22,8 +22,8 @@
  *   ferry_session_end_step(session);
  *
  * Errors. Every function that can fail returns a ferry_status; ferry_last_error() has the words, of this thread's last
- * failure: what happened and what to change. A call that failed has changed nothing, unless it says so here, and has
- * not written its results.
+ * failure: what happened and what to change. A call that failed has changed nothing, unless it says so here; handles,
+ * strings and pointers that it would have given back are null then.
  *
  * Handles are checked, never followed blindly: one that is null, was destroyed, is of another kind or is no handle at
  * all gives FERRY_ERROR_INVALID_HANDLE. What a create function made, its destroy function takes. A device is needed by
@@ -244,7 +244,7 @@ typedef struct ferry_recipe {
   size_t size; /**< sizeof(ferry_recipe), set by the caller */
   ferry_recipe_function enqueue;
   void* user;
-  ferry_destroy_function destroy; /**< told when `user` is no longer needed, if the item was saved; may be null */
+  ferry_destroy_function destroy; /**< told once that `user` is no longer needed, also if the save fails; may be null */
   ferry_key const* inputs;        /**< what it reads, at most 8; copied */
   size_t input_count;
   size_t rows; /**< the item is so many equal rows, each of which can be rebuilt alone to the same bits; 0 and 1: only
