@@ -166,6 +166,9 @@ typedef struct ferry_device_info {
  */
 FERRY_API ferry_status ferry_device_create(ferry_settings* settings, ferry_device** device);
 FERRY_API ferry_status ferry_device_describe(ferry_device* device, ferry_device_info* info);
+/** What FERRY_CHECK_ORDER=on has found so far, a line each; "" if nothing. FERRY_ERROR_NOT_AVAILABLE on other devices
+ * than the host's. */
+FERRY_API ferry_status ferry_device_order_violations(ferry_device* device, char** lines);
 /** FERRY_ERROR_IN_USE while streams, events, sessions, blocks or leases of it are left, or another thread uses it. */
 FERRY_API ferry_status ferry_device_destroy(ferry_device* device);
 
@@ -244,7 +247,8 @@ typedef struct ferry_recipe {
   size_t size; /**< sizeof(ferry_recipe), set by the caller */
   ferry_recipe_function enqueue;
   void* user;
-  ferry_destroy_function destroy; /**< told once that `user` is no longer needed, also if the save fails; may be null */
+  ferry_destroy_function destroy; /**< told once that `user` is no longer needed, also if the save fails (but not
+ for its `size`); may be null */
   ferry_key const* inputs;        /**< what it reads, at most 8; copied */
   size_t input_count;
   size_t rows; /**< the item is so many equal rows, each of which can be rebuilt alone to the same bits; 0 and 1: only

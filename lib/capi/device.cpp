@@ -59,6 +59,20 @@ ferry_status ferry_device_describe(ferry_device* device, ferry_device_info* info
   });
 }
 
+ferry_status ferry_device_order_violations(ferry_device* device, char** lines) {
+  return guarded(__func__, [&] {
+    auto*& given = result(lines, "lines");
+    in_use<device_object> const of(device, "device");
+    auto const* const checked = dynamic_cast<host_device*>(of->on.get());
+    if (checked == nullptr) {
+      throw refusal(FERRY_ERROR_NOT_AVAILABLE, "only the host device checks the order; use FERRY_DEVICE=host");
+    }
+    std::string text;
+    for (auto const& found : checked->order_violations()) text += found + '\n';
+    given = give_text(text);
+  });
+}
+
 ferry_status ferry_device_destroy(ferry_device* device) {
   return guarded(__func__, [&] {
     in_use<device_object> gone(device, "device");

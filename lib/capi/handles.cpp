@@ -55,8 +55,8 @@ slot* slot_at(std::uint64_t index) noexcept {
 
 std::uint64_t number_of(void const* handle) noexcept { return reinterpret_cast<std::uintptr_t>(handle); }
 
-constexpr std::array<std::string_view, 9> kind_names{"nothing", "settings", "device", "stream", "event",
-                                                     "session", "block",    "lease",  "plan"};
+constexpr std::array<std::string_view, 9> kind_names{"nothing",   "settings", "a device", "a stream", "an event",
+                                                     "a session", "a block",  "a lease",  "a plan"};
 std::string_view name_of(std::uint64_t kind) noexcept {
   return kind < kind_names.size() ? kind_names[kind] : std::string_view("unknown");
 }
@@ -64,11 +64,10 @@ std::string_view name_of(std::uint64_t kind) noexcept {
 [[noreturn]] void refuse(void const* handle, handle_kind kind, char const* argument) {
   std::string_view const wanted = name_of(static_cast<std::uint64_t>(kind));
   if (handle == nullptr) {
-    throw refusal(
-        FERRY_ERROR_INVALID_HANDLE,
-        fmt::format("'{}' is null; pass a {} that Ferry gave out, and check the status of the call that should "
-                    "have made it",
-                    argument, wanted));
+    throw refusal(FERRY_ERROR_INVALID_HANDLE,
+                  fmt::format("'{}' is null; pass {} that Ferry gave out, and check the status of the call that should "
+                              "have made it",
+                              argument, wanted));
   }
   std::uint64_t const number = number_of(handle);
   std::uint64_t const found = (number & ~(~std::uint64_t{0} << generation_shift)) >> kind_shift;
@@ -76,15 +75,14 @@ std::string_view name_of(std::uint64_t kind) noexcept {
       looks_like_one(handle) && found > 0 && found < kind_names.size() && slot_at(number & low_mask) != nullptr;
   if (!known) {
     throw refusal(FERRY_ERROR_INVALID_HANDLE,
-                  fmt::format("'{}' is no handle of Ferry's; pass a {} that Ferry gave out", argument, wanted));
+                  fmt::format("'{}' is no handle of Ferry's; pass {} that Ferry gave out", argument, wanted));
   }
   if (found != static_cast<std::uint64_t>(kind)) {
-    throw refusal(FERRY_ERROR_INVALID_HANDLE, fmt::format("'{}' is a {}; pass a {}", argument, name_of(found), wanted));
+    throw refusal(FERRY_ERROR_INVALID_HANDLE, fmt::format("'{}' is {}; pass {}", argument, name_of(found), wanted));
   }
   throw refusal(FERRY_ERROR_INVALID_HANDLE,
-                fmt::format("'{}' is a {} that is gone: it was destroyed, ended or used up; "
-                            "set pointers to null when that happens",
-                            argument, wanted));
+                fmt::format("'{}' is gone: it was destroyed, ended or used up; set pointers to null when that happens",
+                            argument));
 }
 
 }  // namespace
