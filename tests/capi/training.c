@@ -302,7 +302,8 @@ static void test_plan(char const* profile, net const* kept) {
   CHECK(summary.items == 2 * layers + 1 && summary.budget_bytes == 64 * 1024);
   CHECK(summary.offloaded_items + summary.recomputed_items > 0);
   CHECK(summary.kept_items + summary.offloaded_items + summary.recomputed_items == summary.items);
-  CHECK(summary.device_peak_bytes <= summary.budget_bytes && summary.step_us >= summary.lower_bound_us);
+  CHECK(summary.device_peak_bytes <= summary.budget_bytes);
+  CHECK(summary.step_us >= summary.lower_bound_us * (1 - 1e-9)); /* sums of the same times, in another order */
   how.plan = plan;
   expect_same_weights(train(&how, &stats), kept);
   CHECK(stats.recomputes + stats.host_to_device.transfers > 0);
