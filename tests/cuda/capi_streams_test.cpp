@@ -100,15 +100,18 @@ class CapiStreams : public CudaTest {
     ASSERT_EQ(ferry_lease_end(x_lease), FERRY_OK);
     ASSERT_EQ(ferry_session_save(session_, &y, block, stream, &how, nullptr), FERRY_OK) << ferry_last_error();
     ASSERT_EQ(ferry_session_restore(session_, &y, stream, &lease, &data), FERRY_OK) << ferry_last_error();
-    std::vector<float> back(floats);
-    ASSERT_EQ(cudaMemcpyAsync(back.data(), data, bytes, cudaMemcpyDeviceToHost, native_), cudaSuccess);
+    void* back = nullptr;
+    ASSERT_EQ(cudaHostAlloc(&back, bytes, cudaHostAllocDefault), cudaSuccess);
+    ASSERT_EQ(cudaMemcpyAsync(back, data, bytes, cudaMemcpyDeviceToHost, native_), cudaSuccess);
     ASSERT_EQ(cudaStreamSynchronize(native_), cudaSuccess);
-    EXPECT_EQ(back, std::vector<float>(floats, 6.0F));
+    auto const* const values = static_cast<float const*>(back);
+    EXPECT_EQ(std::vector<float>(values, values + floats), std::vector<float>(floats, 6.0F));
+    ASSERT_EQ(cudaFreeHost(back), cudaSuccess);
     ASSERT_EQ(ferry_lease_end(lease), FERRY_OK);
     ASSERT_EQ(ferry_session_end_step(session_), FERRY_OK) << ferry_last_error();
   }
 
-  TemporaryFolder cache_;
+  temporary_folder cache_;
   ferry_device* on_ = nullptr;
   ferry_session* session_ = nullptr;
   cudaStream_t native_ = nullptr;
