@@ -1,5 +1,5 @@
 // Settings. One table in lib/support/config.cpp gives each its name here, its environment variable, its
-// line in `ferry env` and its row in the README.
+// line in `ferry env`, its row in the README and its place in docs/settings.md.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,7 @@ struct byte_amount {
 
 enum class policy_kind : std::uint8_t { automatic, keep, recompute, offload, every, sqrt, selective, plan };
 
+/// The policy by which placements are decided; see docs/settings.md for what each does.
 struct policy_choice {
   policy_kind kind = policy_kind::automatic;
   unsigned every = 0;  ///< with `policy_kind::every`
@@ -55,6 +56,7 @@ struct link_change {
   friend bool operator==(link_change const&, link_change const&) noexcept = default;
 };
 
+/// Every setting of Ferry. docs/settings.md has the environment variable of each, and what it affects.
 struct config {
   std::string device = "auto";
   byte_amount budget = byte_amount::share(0.7);       ///< device bytes for activations
@@ -104,6 +106,9 @@ struct setting_description {
   std::string initial;   ///< the default, in the same form
   std::string accepted;  ///< what it accepts
   std::string meaning;   ///< one line
+  std::string member;    ///< of `config`: "budget"
+  std::string group;     ///< the heading that it stands under in docs/settings.md
+  std::string details;   ///< what it affects and when to change it, in Markdown
 };
 [[nodiscard]] FERRY_API std::vector<setting_description> describe_settings(config const& current);
 

@@ -31,6 +31,7 @@ namespace ferry {
 /// A call of the CUDA runtime or of cuBLAS that failed.
 class FERRY_API cuda_error : public error {
  public:
+  /// Which call failed, where, and how.
   struct place {
     std::string call{};    ///< "cudaMemcpyAsync"
     std::string reason{};  ///< "cudaErrorInvalidValue"
@@ -85,6 +86,7 @@ class FERRY_API current_device {
 
 }  // namespace cuda
 
+/// What a CUDA device is made with.
 struct cuda_device_options {
   int ordinal = 0;
   std::size_t device_bytes = 0;  ///< the most it hands out; 0: what is free on the GPU at the start
@@ -106,6 +108,7 @@ struct cuda_device_options {
   order_hooks* order = nullptr;
 };
 
+/// A GPU, over the CUDA runtime. Its streams may be the trainer's own: `stream_ref::from_native`.
 class FERRY_API cuda_device : public device {
  public:
   ~cuda_device() override;

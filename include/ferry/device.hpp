@@ -78,6 +78,7 @@ inline memory_access writes(void const* address, std::size_t bytes) noexcept {
   return {address, bytes, memory_access::mode::write};
 }
 
+/// What a device has, and what may be assumed of it.
 struct device_capabilities {
   std::string name;
   std::size_t device_bytes = 0;
@@ -126,6 +127,7 @@ class FERRY_API deadlock_error : public error {
 /// of its own is an agent here: it acts whenever something has happened, on the thread that waits.
 class virtual_time {
  public:
+  /// Something that acts when something has happened.
   class agent {
    public:
     /// Does what there is to do now, without waiting. True if that was anything.
@@ -151,6 +153,7 @@ class virtual_time {
   ~virtual_time() = default;
 };
 
+/// A device: memory, streams, events and copies. Whoever implements it passes tests/contract.
 class FERRY_API device {
  public:
   device() = default;

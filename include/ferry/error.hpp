@@ -45,12 +45,14 @@ class FERRY_API out_of_memory : public error {
   std::size_t limit_bytes_;
 };
 
+/// The device, or the budget on it, has no room.
 class FERRY_API out_of_device_memory : public out_of_memory {
  public:
   using out_of_memory::out_of_memory;
   ~out_of_device_memory() override;
 };
 
+/// Pinned memory, or the budget of it, has no room.
 class FERRY_API out_of_pinned_memory : public out_of_memory {
  public:
   using out_of_memory::out_of_memory;
@@ -86,12 +88,14 @@ class FERRY_API key_error : public error {
   ~key_error() override;
 };
 
+/// An item of that key is saved already.
 class FERRY_API duplicate_key : public key_error {
  public:
   using key_error::key_error;
   ~duplicate_key() override;
 };
 
+/// No item of that key is saved, or it has been released.
 class FERRY_API unknown_key : public key_error {
  public:
   using key_error::key_error;
@@ -122,6 +126,13 @@ class FERRY_API transfer_error : public error {
  public:
   using error::error;
   ~transfer_error() override;
+};
+
+/// A session or device that was made before this process was forked. What it holds stays the parent's.
+class FERRY_API forked_process : public error {
+ public:
+  using error::error;
+  ~forked_process() override;
 };
 
 /// Ferry broke one of its own invariants (an illegal state transition, for instance): a bug in Ferry.

@@ -23,6 +23,7 @@ struct link_speed {
   friend bool operator==(link_speed const&, link_speed const&) = default;
 };
 
+/// What a host device is made with.
 struct host_device_options {
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
@@ -36,6 +37,7 @@ struct host_device_options {
   std::function<void(label const& operation)> before_operation{};
 };
 
+/// The host device, with what only it has: its checker's findings, and a link that can be set.
 class FERRY_API host_device : public device {
  public:
   ~host_device() override;

@@ -26,6 +26,7 @@ struct item_name {
   friend bool operator==(item_name const&, item_name const&) = default;
 };
 
+/// An item as forward saves it.
 struct profile_item {
   std::string name;
   std::size_t bytes = 0;
@@ -58,6 +59,7 @@ struct profile {
   friend bool operator==(profile const&, profile const&) = default;
 };
 
+/// What a step is planned for: memory, link, and rates.
 struct hardware {
   static constexpr int version = 1;
   std::string name;
@@ -86,6 +88,7 @@ struct plan_operation {
   friend bool operator==(plan_operation const&, plan_operation const&) = default;
 };
 
+/// An item's placement, and why.
 struct plan_item {
   item_name item;
   std::size_t bytes = 0;
@@ -103,6 +106,7 @@ struct planned_bytes {
   friend bool operator==(planned_bytes const&, planned_bytes const&) = default;
 };
 
+/// What the recipes of one kind of item come to in a step.
 struct recompute_share {
   std::string operation;  ///< the item's name
   std::uint64_t runs = 0;
@@ -111,6 +115,7 @@ struct recompute_share {
   friend bool operator==(recompute_share const&, recompute_share const&) = default;
 };
 
+/// What becomes of each item of a step, in which order, and what that is predicted to cost.
 struct plan {
   static constexpr int version = 1;
   std::string profile_name;
@@ -135,6 +140,7 @@ struct plan {
   friend bool operator==(plan const&, plan const&) = default;
 };
 
+/// What a plan has to keep to, and how long to look for it.
 struct plan_options {
   std::size_t budget_bytes = 0;       ///< device bytes for activations
   std::size_t host_budget_bytes = 0;  ///< 0: what the hardware has

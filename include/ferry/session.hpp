@@ -134,6 +134,7 @@ struct item_info {
 };
 using placement_function = std::function<placement(item_info const&)>;
 
+/// Manages the activations of a trainer's steps under a byte budget.
 class FERRY_API session {
  public:
   /// Takes one slab of device memory of the budget's size and one of pinned memory.

@@ -58,6 +58,7 @@ struct sim_operation {
   bool failed = false;
 };
 
+/// What a sim device is made with.
 struct sim_device_options {
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
@@ -76,6 +77,7 @@ struct sim_device_options {
   std::function<void(sim_operation const&)> observe{};
 };
 
+/// The sim device, with what only it has: slow-downs and failures on demand.
 class FERRY_API sim_device : public device, public virtual_time {
  public:
   ~sim_device() override;

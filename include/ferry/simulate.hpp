@@ -39,6 +39,7 @@ struct simulation_moment {
   session_stats const& stats;
 };
 
+/// How a step is simulated.
 struct simulation_options {
   config settings;                        ///< budgets and policy; budgets in shares are of the hardware's memory
   std::optional<plan> planned;            ///< followed from the first step on, instead of the policy
@@ -67,6 +68,7 @@ struct followed_plan {
   plan what;
 };
 
+/// What a simulation came to.
 struct simulation {
   double step_us = 0;                   ///< of the last step, to the end of its last kernel
   std::vector<double> steps_us;         ///< of each

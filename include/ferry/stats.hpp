@@ -116,6 +116,7 @@ struct item_stats {
   reason last = reason::kept_by_policy;
 };
 
+/// What a session did, from its beginning to now.
 struct session_stats {
   std::uint64_t steps = 0;
   std::uint64_t saves = 0;

@@ -19,6 +19,7 @@ unknown_key::~unknown_key() = default;
 recipe_error::~recipe_error() = default;
 stream_error::~stream_error() = default;
 transfer_error::~transfer_error() = default;
+forked_process::~forked_process() = default;
 internal_error::~internal_error() = default;
 
 }  // namespace ferry

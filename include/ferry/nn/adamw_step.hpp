@@ -3,6 +3,7 @@
 
 namespace ferry::nn {
 
+/// The numbers of one step.
 struct adamw_step {
   float learning_rate = 0;
   float beta1 = 0.9F;

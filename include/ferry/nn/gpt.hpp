@@ -28,6 +28,7 @@ namespace ferry::nn {
 /// vocabulary.
 [[nodiscard]] FERRY_API int rows_of_logits(gpt_shape const& shape, int rows) noexcept;
 
+/// A GPT on one device: its parameters, its gradients and its passes.
 class gpt {
  public:
   /// `with` must outlive the model. Parameters are undefined until they are set.

@@ -29,6 +29,7 @@ enum class item : std::uint8_t {
 inline constexpr std::size_t item_count = static_cast<std::size_t>(item::count_);
 [[nodiscard]] FERRY_API label name_of(item what) noexcept;
 
+/// One kind of item of a model: its size, and what rebuilding it takes.
 struct item_description {
   item what{};
   std::string shape;       ///< "(B, T, 3C)"
@@ -60,6 +61,7 @@ class recompute_counts {
   double embeddings_ = 0;
 };
 
+/// What rebuilding comes to.
 struct recompute_work {
   double flops = 0;
   double bytes = 0;

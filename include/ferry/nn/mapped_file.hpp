@@ -11,6 +11,7 @@
 
 namespace ferry::nn {
 
+/// A file that is mapped into memory.
 class mapped_file {  // owns the mapping; lends its bytes, which stay where they are when it is moved
  public:
   /// Throws: `file_error` if there is no such file, it may not be read, or it is no regular file.

@@ -42,12 +42,14 @@ struct row_range {
   [[nodiscard]] long offset(int columns) const noexcept { return static_cast<long>(first) * columns; }
 };
 
+/// The sizes of an attention.
 struct attention_shape {
   int B = 0, T = 0, C = 0, heads = 0;
   [[nodiscard]] int rows() const noexcept { return B * T; }
   [[nodiscard]] int head_width() const noexcept { return C / heads; }
 };
 
+/// The operations of one device.
 class FERRY_API ops {
  public:
   ops() = default;

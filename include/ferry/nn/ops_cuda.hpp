@@ -13,6 +13,7 @@
 
 namespace ferry::nn {
 
+/// What the operations on a GPU are made with.
 struct cuda_ops_options {
   bool tf32 = false;  ///< products on tensor cores, with 10 bits of each factor's mantissa
 };

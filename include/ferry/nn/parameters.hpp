@@ -47,6 +47,7 @@ struct outer_parameters {
   float* head;        // (V, C); wte itself if they are tied
 };
 
+/// What lies where in the flat array of a shape.
 class parameter_layout {
  public:
   FERRY_API explicit parameter_layout(gpt_shape const& shape);

@@ -19,6 +19,7 @@
 
 namespace ferry::nn {
 
+/// A tensor in a file.
 struct stored_tensor {
   std::string name;
   std::string dtype;  ///< as the format spells it: F32, BF16 and so on
@@ -26,6 +27,7 @@ struct stored_tensor {
   std::span<std::byte const> bytes;  ///< inside the file, at any alignment; lives as long as it is open
 };
 
+/// A file that has been opened and checked.
 class safetensors_file {  // owns the mapping that its tensors lie in
  public:
   /// Throws: `file_error` if the file cannot be read or is not a whole file of this format.
@@ -46,6 +48,7 @@ class safetensors_file {  // owns the mapping that its tensors lie in
   std::vector<stored_tensor> tensors_;
 };
 
+/// A tensor on its way into a file.
 struct tensor_to_write {
   std::string name;
   std::vector<std::size_t> shape;

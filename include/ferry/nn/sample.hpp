@@ -12,6 +12,7 @@
 
 namespace ferry::nn {
 
+/// How tokens are drawn.
 struct sample_options {
   std::size_t tokens = 200;
   double temperature = 0.8;  ///< 0: always the likeliest

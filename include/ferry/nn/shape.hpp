@@ -18,6 +18,7 @@ enum class attention_form : std::uint8_t {
 };
 [[nodiscard]] FERRY_API std::string_view to_string(attention_form form) noexcept;
 
+/// The sizes of a GPT.
 struct gpt_shape {
   int layers = 6;
   int width = 256;  ///< C
@@ -33,6 +34,7 @@ struct gpt_shape {
 /// Throws: `invalid_argument` that names the flag of `ferry train` and the fix.
 FERRY_API void require_valid(gpt_shape const& shape);
 
+/// A shape that has a name.
 struct preset {
   std::string_view name;
   gpt_shape shape;

@@ -41,6 +41,7 @@ struct extent {
   std::size_t rows = 1;
 };
 
+/// A pass of one micro-batch, as the session sees it.
 class tape {
  public:
   enum class mode : std::uint8_t { recording, off_the_record };

@@ -19,6 +19,7 @@ enum class split { training, validation };
 /// Bytes of a token in a file.
 enum class token_width : std::size_t { u16 = 2, u32 = 4 };
 
+/// Tokens, and batches of them by number.
 class token_data {
  public:
   /// Any file: its tokens are its bytes, the vocabulary is 256.

@@ -16,6 +16,7 @@
 
 namespace ferry::nn {
 
+/// How a model is trained.
 struct training_options {
   std::uint64_t steps = 200;     ///< for the learning rate's schedule
   std::uint32_t accumulate = 1;  ///< micro-batches per step
@@ -30,6 +31,7 @@ struct training_options {
 /// The learning rate of step `step`, counted from 0: a linear rise, then a cosine.
 [[nodiscard]] FERRY_API float learning_rate(training_options const& options, std::uint64_t step) noexcept;
 
+/// What a step came to.
 struct step_result {
   double loss = 0;
   float gradient_norm = 0;  ///< before clipping
@@ -37,6 +39,7 @@ struct step_result {
   double seconds = 0;
 };
 
+/// Trains one model on one device.
 class trainer {
  public:
   /// Starts at step 0 with the initial weights of the seed.
