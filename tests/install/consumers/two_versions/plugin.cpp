@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include <ferry/ferry.h>
 #include <ferry/ferry.hpp>
 
 namespace {
@@ -35,6 +36,7 @@ void use() {
 /// "9.1.0 libferry.so.9": the version that calls reach and the file that they reach it in.
 extern "C" __attribute__((visibility("default"))) int plugin_report(char* text, std::size_t size) try {
   use();
+  if (std::string(ferry_version()) != ferry::version()) throw ferry::error("C reaches another library than C++");
   Dl_info where{};
   if (dladdr(reinterpret_cast<void*>(&ferry::version), &where) == 0) return 1;
   std::string file(where.dli_fname);
