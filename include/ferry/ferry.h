@@ -145,6 +145,7 @@ FERRY_API ferry_status ferry_setting_describe(char const* variable, char** text)
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
+/** What a device has, and what may be assumed of it. */
 typedef struct ferry_device_info {
   size_t size;           /**< sizeof(ferry_device_info), set by the caller */
   char const* name;      /**< "host"; valid as long as the device */
