@@ -13,6 +13,7 @@
 
 #include "ferry/cuda_device.hpp"
 #include "ferry/device.hpp"
+#include "ferry/version.hpp"
 
 namespace ferry::capi {
 
@@ -207,7 +208,7 @@ void ferry_last_error_bytes(uint64_t* needed_bytes, uint64_t* limit_bytes) {
   if (limit_bytes != nullptr) *limit_bytes = last.limit_bytes;
 }
 
-char const* ferry_version(void) { return FERRY_LIBRARY_VERSION; }
+char const* ferry_version(void) { return ferry::version(); }
 
 ferry_status ferry_string_free(char* text) {
   return guarded(__func__, [&] {

@@ -50,5 +50,6 @@ void test_plans(char const* examples);
 void test_training(void);
 void test_threads(void);
 void test_layout(void);
+void test_fork(void);
 
 #endif
