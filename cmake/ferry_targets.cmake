@@ -23,6 +23,10 @@ function(ferry_library_settings target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON VISIBILITY_INLINES_HIDDEN ON
                                              CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>)
+  # Whoever builds this project within his own gets what he links, and no more.
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 # ferry_add_library(TARGET NAME OBJECTS...): the library of these object libraries, as TARGET (static) and TARGET_shared.
@@ -37,7 +41,7 @@ function(ferry_add_library target name)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/ferry.map.in ${script} @ONLY)
 
   add_library(${target} STATIC)
-  target_link_options(${target} INTERFACE LINKER:--exclude-libs,$<TARGET_FILE_NAME:${target}>)
+  target_link_options(${target} INTERFACE LINKER:--exclude-libs,lib${target}.a)
   add_library(${target}_shared SHARED)
   set_target_properties(${target}_shared PROPERTIES
     OUTPUT_NAME ${target} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
@@ -66,7 +70,6 @@ function(ferry_add_library target name)
   else()
     add_library(ferry::${name} ALIAS ${target})
   endif()
-  # Whoever builds this project within his own gets the kind that he links, and no other.
   if(NOT PROJECT_IS_TOP_LEVEL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
@@ -75,8 +78,13 @@ function(ferry_add_library target name)
   endif()
 endfunction()
 
-# ferry_link_library(TARGET DEPENDENCY...): what both kinds need inside. Whoever links the static one needs it as well.
+# ferry_link_library(TARGET DEPENDENCY... FOUND FILE... INSTALLED NAME...): what both kinds need inside. Whoever links the
+# static one needs it as well: FILEs, or targets of this build's own, are libraries NAME to him.
 function(ferry_link_library target)
-  target_link_libraries(${target} PRIVATE ${ARGN})
-  target_link_libraries(${target}_shared PRIVATE ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOUND;INSTALLED")
+  list(TRANSFORM arg_FOUND REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
+  list(TRANSFORM arg_INSTALLED REPLACE "(.+)" "$<INSTALL_INTERFACE:\\1>")
+  foreach(library ${target} ${target}_shared)
+    target_link_libraries(${library} PRIVATE ${arg_UNPARSED_ARGUMENTS} ${arg_FOUND} ${arg_INSTALLED})
+  endforeach()
 endfunction()
