@@ -10,9 +10,9 @@
 //   loss.backward();
 //   session.end_step();
 //
-// Ownership: a session is a handle to shared state. Saved tensors, and tensors that came back, hold that state too: they
-// stay valid when the handle goes. What was saved in a step can be used until that step's `end_step`; later uses throw.
-// A tensor that has come back may live as long as it likes.
+// Ownership: a session is a handle to shared state. Saved tensors, and tensors that came back, hold that state too:
+// they stay valid when the handle goes. What was saved in a step can be used until that step's `end_step`; later uses
+// throw. A tensor that has come back may live as long as it likes.
 //
 // Threads: everything here may be called from any thread; calls of one session run one at a time. A guard acts on the
 // thread that made it. Backward may run on any threads.
@@ -54,11 +54,11 @@ class guard_context;
 
 /// Why a saved tensor stayed with LibTorch.
 enum class left_alone : std::uint8_t {
-  small,         ///< below FERRY_MIN_BYTES
-  parameter,     ///< a leaf that requires a gradient, or a view of one
-  excluded,      ///< named by `session::leave_alone`: a buffer, a frozen weight
-  slice,         ///< a small part of a larger storage: see `guard_options::least_share`
-  no_storage,    ///< sparse, nested, opaque or meta: there are no plain bytes to move
+  small,       ///< below FERRY_MIN_BYTES
+  parameter,   ///< a leaf that requires a gradient, or a view of one
+  excluded,    ///< named by `session::leave_alone`: a buffer, a frozen weight
+  slice,       ///< a small part of a larger storage: see `guard_options::least_share`
+  no_storage,  ///< sparse, nested, opaque or meta: there are no plain bytes to move
   quantized,
   other_device,  ///< not on the session's device
   outside_step,  ///< saved before `begin_step` or after `end_step`
@@ -69,14 +69,14 @@ inline constexpr std::size_t left_alone_count = static_cast<std::size_t>(left_al
 
 /// What the adapter did, over all steps.
 struct adapter_stats {
-  std::uint64_t seen = 0;            ///< tensors that autograd saved while a guard was in force
-  std::uint64_t stored = 0;          ///< became items of the session
-  std::uint64_t stored_bytes = 0;    ///< theirs
-  std::uint64_t deduplicated = 0;    ///< their storage was an item already
-  std::uint64_t rebuilt_later = 0;   ///< dropped in `checkpoint`, to be recomputed
-  std::uint64_t back_in_place = 0;   ///< asked for again, and still where LibTorch had put them
-  std::uint64_t back_from_ferry = 0; ///< brought back into the session's memory
-  std::uint64_t recomputations = 0;  ///< runs of a `checkpoint` function in backward
+  std::uint64_t seen = 0;             ///< tensors that autograd saved while a guard was in force
+  std::uint64_t stored = 0;           ///< became items of the session
+  std::uint64_t stored_bytes = 0;     ///< theirs
+  std::uint64_t deduplicated = 0;     ///< their storage was an item already
+  std::uint64_t rebuilt_later = 0;    ///< dropped in `checkpoint`, to be recomputed
+  std::uint64_t back_in_place = 0;    ///< asked for again, and still where LibTorch had put them
+  std::uint64_t back_from_ferry = 0;  ///< brought back into the session's memory
+  std::uint64_t recomputations = 0;   ///< runs of a `checkpoint` function in backward
   std::array<std::uint64_t, left_alone_count> left_alone{};
 
   [[nodiscard]] std::uint64_t count(torch::left_alone why) const noexcept {
@@ -115,7 +115,8 @@ class session {
 struct guard_options {
   std::uint32_t micro_batch = 0;
   std::uint32_t segment = 0;
-  /// A tensor that spans less than this share of its storage is left alone: a row of a data set does not move all of it.
+  /// A tensor that spans less than this share of its storage is left alone: a row of a data set does not move all of
+  /// it.
   double least_share = 0.25;
 };
 
@@ -125,7 +126,8 @@ struct guard_options {
 /// give every micro-batch of a step its number, and mark segments where the model has them.
 class offload_guard {
  public:
-  /// Throws: `error` where the process's autograd engine is another's, Python's for instance: that has hooks of its own.
+  /// Throws: `error` where the process's autograd engine is another's, Python's for instance: that has hooks of its
+  /// own.
   explicit offload_guard(session const& into, guard_options options = {});
   offload_guard(offload_guard const&) = delete;
   offload_guard& operator=(offload_guard const&) = delete;
@@ -171,34 +173,35 @@ struct checkpoint_options {
   bool keep_random_state = true;
   /// A recomputation ends with the last tensor that is needed, by an exception through the function.
   bool stop_early = true;
-  /// What the function changes as it runs, a batch norm's running statistics for instance: put back after a recomputation.
+  /// What the function changes as it runs, a batch norm's running statistics for instance: put back after a
+  /// recomputation.
   std::vector<at::Tensor> buffers{};
 };
 
 using tensor_list = std::vector<at::Tensor>;
 using tensor_function = std::function<tensor_list(tensor_list const&)>;
 
-/// Runs `compute` so that what it saves for backward is dropped and rebuilt in backward by running it again. The graph is
-/// the one that plain `compute(inputs)` makes: gradients have the same bits, and nesting, several outputs, `retain_graph`
-/// and double backward work.
+/// Runs `compute` so that what it saves for backward is dropped and rebuilt in backward by running it again. The graph
+/// is the one that plain `compute(inputs)` makes: gradients have the same bits, and nesting, several outputs,
+/// `retain_graph` and double backward work.
 ///
 /// With a guard in force, the inputs are items of its session, to be kept, ferried or, where an input is the output of
 /// another checkpointed segment, rebuilt by that, whichever the session finds best. Inputs that the function captures
 /// instead of taking them stay where they are. Each call is a segment of its own unless a `segment_scope` is in force.
 ///
-/// Requires: `compute` gives the same results for the same inputs, random state and autocast mode, and does not change its
-/// inputs. Throws: whatever it throws; in backward `recipe_error` if it saves other tensors than the first time.
+/// Requires: `compute` gives the same results for the same inputs, random state and autocast mode, and does not change
+/// its inputs. Throws: whatever it throws; in backward `recipe_error` if it saves other tensors than the first time.
 [[nodiscard]] tensor_list checkpoint(tensor_function compute, tensor_list inputs, checkpoint_options options = {});
 
-/// The same for a function of tensors that returns one: `checkpoint([&](auto const& h) { return block->forward(h); }, h)`.
+/// The same for a function of tensors that returns one: `checkpoint([&](auto const& h) { return block->forward(h); },
+/// h)`.
 template <typename F, typename... Tensors>
 requires(sizeof...(Tensors) > 0 && (std::is_convertible_v<Tensors const&, at::Tensor> && ...) &&
          std::is_invocable_r_v<at::Tensor, F&, std::conditional_t<true, at::Tensor, Tensors> const&...>)
-[[nodiscard]] at::Tensor checkpoint(F compute, Tensors const&... inputs) {
+    [[nodiscard]] at::Tensor checkpoint(F compute, Tensors const&... inputs) {
   auto on_list = [compute = std::move(compute)](tensor_list const& list) mutable {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return tensor_list{compute(list[I]...)};
-    }(std::index_sequence_for<Tensors...>{});
+    return [&]<std::size_t... I>(std::index_sequence<I...>) { return tensor_list{compute(list[I]...)}; }
+    (std::index_sequence_for<Tensors...>{});
   };
   return checkpoint(tensor_function(std::move(on_list)), tensor_list{inputs...}).front();
 }

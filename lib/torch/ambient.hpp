@@ -1,5 +1,5 @@
-// What a function's results depend on besides its inputs: the state of the random generators, and autocast. Captured when
-// a checkpointed function first runs, in force again while it is run anew. Acts on the calling thread.
+// What a function's results depend on besides its inputs: the state of the random generators, and autocast. Captured
+// when a checkpointed function first runs, in force again while it is run anew. Acts on the calling thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Who is asked, on a thread, how to remember what autograd saves: a stack of contexts, the innermost in force. Each lives
-// in the scope of a function or a guard of that thread.
+// Who is asked, on a thread, how to remember what autograd saves: a stack of contexts, the innermost in force. Each
+// lives in the scope of a function or a guard of that thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,8 +1,8 @@
 // LibTorch's CUDA streams and Ferry's: the same stream where that can be, else two that events order.
 //
-// LibTorch works on CUDA's default stream unless the program says otherwise, and Ferry never enqueues anything there: so
-// a stream of Ferry's own stands for it, and every crossing is an event. Memory that the session adopted goes back to the
-// caching allocator by the stream that it was saved on, which then waits for the session's last use of it.
+// LibTorch works on CUDA's default stream unless the program says otherwise, and Ferry never enqueues anything there:
+// so a stream of Ferry's own stands for it, and every crossing is an event. Memory that the session adopted goes back
+// to the caching allocator by the stream that it was saved on, which then waits for the session's last use of it.
 // Threads: whoever holds the state's lock. Not yet run on a GPU.
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>

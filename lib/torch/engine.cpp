@@ -1,6 +1,6 @@
 // The autograd engine is asked for default hooks whenever something is saved. In a C++ program that is LibTorch's own,
-// whose answer is none; this one asks the contexts of the thread. Installed with the first guard or checkpoint, and from
-// then on in force: without a context it does what LibTorch's own does.
+// whose answer is none; this one asks the contexts of the thread. Installed with the first guard or checkpoint, and
+// from then on in force: without a context it does what LibTorch's own does.
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
@@ -53,7 +53,8 @@ void install_engine() {
   if (&in_force == &hooked_engine::instance()) return;
   if (typeid(in_force) != typeid(Engine)) {
     throw error(
-        "another autograd engine is in force, Python's most likely: it keeps saved-tensor hooks of its own and never asks "
+        "another autograd engine is in force, Python's most likely: it keeps saved-tensor hooks of its own and never "
+        "asks "
         "Ferry; use torch.autograd.graph.saved_tensors_hooks there, or run the training loop in a C++ program");
   }
   ::torch::autograd::set_default_engine_stub(&hooked_engine::instance);

@@ -1,8 +1,8 @@
 // What a tensor is apart from its bytes, so that it can be made again over other memory. A value; any thread.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <ATen/DimVector.h>
+#include <ATen/core/Tensor.h>
 
 namespace ferry::torch::detail {
 

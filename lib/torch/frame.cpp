@@ -54,7 +54,7 @@ class frame::recording final : public context {
     frame_.slots_.push_back({{}, at::DimVector(tensor.sizes()), tensor.scalar_type()});
     auto* const state = frame_.state_.get();
     if (state != nullptr) state->seen.fetch_add(1, std::memory_order_relaxed);
-    auto const why = state != nullptr   ? state->why_kept_in_checkpoint(tensor)
+    auto const why = state != nullptr       ? state->why_kept_in_checkpoint(tensor)
                      : is_parameter(tensor) ? std::optional(left_alone::parameter)
                                             : std::nullopt;
     if (why) {
@@ -153,7 +153,8 @@ void frame::run_again(tensor_list const& inputs) {
   if (in_force.missing() > 0) {
     throw recipe_error(fmt::format(
         "a checkpointed function saved {} tensors less for backward when it was run again; it must do the same for the "
-        "same inputs", in_force.missing()));
+        "same inputs",
+        in_force.missing()));
   }
 }
 
@@ -161,9 +162,11 @@ void frame::catch_value(std::size_t index, at::Tensor const& tensor, std::size_t
   bool const same = index < slots_.size() && tensor.sizes() == at::IntArrayRef(slots_[index].sizes) &&
                     tensor.scalar_type() == slots_[index].type;
   if (!same) {
-    throw recipe_error(fmt::format(
-        "a checkpointed function saved another tensor for backward when it was run again (number {}); it must do the same "
-        "for the same inputs", index));
+    throw recipe_error(
+        fmt::format("a checkpointed function saved another tensor for backward when it was run again (number {}); it "
+                    "must do the same "
+                    "for the same inputs",
+                    index));
   }
   auto& s = slots_[index];
   if (!s.dropped || !s.wanted || s.value.defined()) return;
@@ -189,9 +192,8 @@ recipe frame::recipe_of(std::shared_ptr<frame> const& from, std::size_t output, 
   if (keys.size() > item_list::max_items) return {};
   recipe how;
   how.inputs = item_list(keys);
-  how.enqueue = [share = frame_share(from), output, shape = std::make_unique<form>(tensor)](recipe_context const& into) {
-    share->rebuild(into, output, *shape);
-  };
+  how.enqueue = [share = frame_share(from), output, shape = std::make_unique<form>(tensor)](
+                    recipe_context const& into) { share->rebuild(into, output, *shape); };
   return how;
 }
 
@@ -208,8 +210,9 @@ void frame::rebuild(recipe_context const& into, std::size_t output, form const& 
     }
     in.how.check_version();
     auto const* const read = in.how.stored_item();
-    auto const tensor = read == nullptr ? in.how.unpack()
-                                        : borrow(in.how.shape(), const_cast<void*>(into.inputs[next]), read->bytes, where);
+    auto const tensor = read == nullptr
+                            ? in.how.unpack()
+                            : borrow(in.how.shape(), const_cast<void*>(into.inputs[next]), read->bytes, where);
     if (read != nullptr) ++next;
     inputs.push_back(detached(tensor, in.requires_grad));
   }

@@ -1,8 +1,8 @@
 // One run of a checkpointed function: what it takes to run it again, and the tensors that were dropped meanwhile.
 //
 // What autograd saves in the function is counted through, first when it runs and again when it is run anew: the n-th
-// tensor of the one is the n-th of the other. The first time backward asks for one that was dropped, the function is run
-// again and all of them are caught; each is handed over once, so that memory goes as backward proceeds.
+// tensor of the one is the n-th of the other. The first time backward asks for one that was dropped, the function is
+// run again and all of them are caught; each is handed over once, so that memory goes as backward proceeds.
 //
 // Owned by the saved tensors that it is to rebuild, and by recipes of items that its outputs became. Threads: any; its
 // lock comes before the state's. A recipe runs under the state's lock and does not take this one.
@@ -50,7 +50,8 @@ class frame : public std::enable_shared_from_this<frame> {
   void forget(std::size_t index) noexcept;
 
   /// How to rebuild an output that is about to become an item; empty where that cannot be done into the item's bytes.
-  [[nodiscard]] static recipe recipe_of(std::shared_ptr<frame> const& from, std::size_t output, at::Tensor const& tensor);
+  [[nodiscard]] static recipe recipe_of(std::shared_ptr<frame> const& from, std::size_t output,
+                                        at::Tensor const& tensor);
 
  private:
   friend class frame_share;

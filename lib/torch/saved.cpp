@@ -43,9 +43,11 @@ item const* saved::stored_item() const noexcept {
 /// LibTorch checks versions only of what it saves without hooks.
 void saved::check_version() const {
   auto const now = counter_.current_version();
-  TORCH_CHECK(now == version_,
-              "one of the variables needed for gradient computation has been modified by an inplace operation: it is at "
-              "version ", now, "; expected version ", version_, " instead");
+  TORCH_CHECK(
+      now == version_,
+      "one of the variables needed for gradient computation has been modified by an inplace operation: it is at "
+      "version ",
+      now, "; expected version ", version_, " instead");
 }
 
 at::Tensor saved::unpack() const {

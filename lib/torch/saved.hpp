@@ -1,5 +1,5 @@
-// How one saved tensor is remembered until backward asks for it: as it was, as an item of a session, or as a tensor that
-// a checkpointed function makes again. Move-only; any thread, one at a time, as LibTorch's saved variables.
+// How one saved tensor is remembered until backward asks for it: as it was, as an item of a session, or as a tensor
+// that a checkpointed function makes again. Move-only; any thread, one at a time, as LibTorch's saved variables.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -196,8 +196,7 @@ item_key state::next_key(place where) {
   auto const counter = counters_[(std::uint64_t{where.micro_batch} << 32) | where.segment]++;
   std::array<char, 16> text{'t'};
   auto const end = std::to_chars(text.data() + 1, text.data() + text.size(), counter).ptr;
-  return {where.micro_batch, where.segment,
-          std::string_view(text.data(), static_cast<std::size_t>(end - text.data()))};
+  return {where.micro_batch, where.segment, std::string_view(text.data(), static_cast<std::size_t>(end - text.data()))};
 }
 
 /// Called by the session, so under the lock.
@@ -208,13 +207,17 @@ void state::let_go_of_source(item& of, event_ref done) {
 
 c10::Storage state::restore(std::shared_ptr<item> const& wanted) {
   if (locked_by_this_thread()) {
-    throw recipe_error(fmt::format("{} is needed inside a recipe; a checkpointed function must not run backward through "
-                                   "tensors saved outside of it", to_string(wanted->key)));
+    throw recipe_error(
+        fmt::format("{} is needed inside a recipe; a checkpointed function must not run backward through "
+                    "tensors saved outside of it",
+                    to_string(wanted->key)));
   }
   hold const held(*this);
   if (!in_step_ || wanted->step != step_) {
-    throw error(fmt::format("{} was saved in a step that has ended; run backward before end_step, and do not keep a graph "
-                            "beyond it", to_string(wanted->key)));
+    throw error(
+        fmt::format("{} was saved in a step that has ended; run backward before end_step, and do not keep a graph "
+                    "beyond it",
+                    to_string(wanted->key)));
   }
   if (auto again = wanted->restored.lock()) return c10::Storage(std::move(again));
   auto const stream = streams_->enter();

@@ -34,7 +34,8 @@ class cpu_stream_bridge final : public stream_bridge {
 #if !defined(FERRY_TORCH_CUDA)
 std::unique_ptr<stream_bridge> make_cuda_stream_bridge(device& on) {
   if (dynamic_cast<cuda_device*>(&on) == nullptr) return nullptr;
-  throw invalid_argument("the session is on a GPU, but this LibTorch has no CUDA; set FERRY_DEVICE=host for CPU tensors");
+  throw invalid_argument(
+      "the session is on a GPU, but this LibTorch has no CUDA; set FERRY_DEVICE=host for CPU tensors");
 }
 #endif
 
@@ -43,7 +44,8 @@ std::unique_ptr<stream_bridge> make_stream_bridge(device& on) {
   auto const& has = on.capabilities();
   if (!has.host_addressable || !has.holds_bytes) {
     throw invalid_argument(fmt::format(
-        "the memory of device '{}' cannot hold tensors; set FERRY_DEVICE=host, or cuda where there is a GPU", has.name));
+        "the memory of device '{}' cannot hold tensors; set FERRY_DEVICE=host, or cuda where there is a GPU",
+        has.name));
   }
   return std::make_unique<cpu_stream_bridge>(on);
 }

@@ -1,5 +1,5 @@
-// What must not go wrong: tensors that cannot be moved, steps that have ended, sessions that have gone, budgets that are too
-// small, engines of others.
+// What must not go wrong: tensors that cannot be moved, steps that have ended, sessions that have gone, budgets that
+// are too small, engines of others.
 #include <torch/csrc/autograd/engine.h>
 
 #include "torch/support.hpp"
@@ -37,7 +37,8 @@ TEST(TorchBadInput, TensorsOfOtherKindsAreLeftAloneAndCounted) {
   session.begin_step();
   offload_guard const guard{session};
   struct keeper : ::torch::autograd::Function<keeper> {
-    static at::Tensor forward(::torch::autograd::AutogradContext* context, at::Tensor const& x, at::Tensor const& extra) {
+    static at::Tensor forward(::torch::autograd::AutogradContext* context, at::Tensor const& x,
+                              at::Tensor const& extra) {
       context->save_for_backward({extra});
       return x.clone();
     }
@@ -178,9 +179,7 @@ TEST(TorchBadInput, ArgumentsAreChecked) {
   EXPECT_THROW(session.end_step(), error);
   session.leave_alone(at::Tensor());
   session.leave_alone(at::eye(3).to_sparse());
-  EXPECT_THAT(message_of([] {
-                ferry::torch::session on_addresses_only(make_sim_device(), config{});
-              }),
+  EXPECT_THAT(message_of([] { ferry::torch::session on_addresses_only(make_sim_device(), config{}); }),
               HasSubstr("FERRY_DEVICE=host"));
 }
 

@@ -106,7 +106,8 @@ TEST(TorchCheckpoint, ASlowLinkIsReplacedByTheBlockBefore) {
   step(placement::recompute, true);  // measures the recipes
   step(placement::offload, true);
   auto const stats = session.stats();
-  EXPECT_GT(stats.count(reason::recomputed_sooner_than_transfer) + stats.count(reason::recomputed_rows_still_missing), 0U)
+  EXPECT_GT(stats.count(reason::recomputed_sooner_than_transfer) + stats.count(reason::recomputed_rows_still_missing),
+            0U)
       << session.explain();
 }
 
@@ -241,7 +242,7 @@ TEST(TorchCheckpoint, AFunctionThatDoesSomethingElseTheSecondTimeIsFoundOut) {
   auto const x = at::randn({32, 32}).set_requires_grad(true);
   auto const others = std::vector<std::function<at::Tensor(at::Tensor const&)>>{
       [](at::Tensor const& in) { return in.slice(0, 0, 16).exp(); },  // of another shape
-      [](at::Tensor const& in) { return in + 1; }};                    // saves nothing
+      [](at::Tensor const& in) { return in + 1; }};                   // saves nothing
   for (auto const& other : others) {
     int calls = 0;
     auto const out = checkpoint([&](at::Tensor const& in) { return ++calls == 1 ? in.exp().exp() : other(in); }, x);

@@ -1,6 +1,6 @@
-// Models written by LibTorch's conventions, trained for a few steps with and without the guard, under every kind of policy
-// and budgets far below what keeping all takes: outputs, gradients, parameters, buffers and the random stream have the
-// same bits.
+// Models written by LibTorch's conventions, trained for a few steps with and without the guard, under every kind of
+// policy and budgets far below what keeping all takes: outputs, gradients, parameters, buffers and the random stream
+// have the same bits.
 #include "torch/support.hpp"
 
 namespace ferry::torch::testing {
