@@ -53,8 +53,8 @@ else()
   set(FERRY_USES_ONEDNN OFF)
 endif()
 
-if(FERRY_BUILD_TOOLS OR FERRY_BUILD_BENCH)
-  # CLI11: flags of the ferry command and of gpt_bench.
+if(FERRY_BUILD_TOOLS OR FERRY_BUILD_BENCH OR FERRY_BUILD_EXAMPLES)
+  # CLI11: flags of the ferry command, of gpt_bench and of the LibTorch example.
   find_package(CLI11 REQUIRED)
 endif()
 
@@ -71,3 +71,5 @@ if(FERRY_BUILD_BENCH)
   # Google Benchmark: bench/.
   find_package(benchmark REQUIRED)
 endif()
+
+# LibTorch: what the adapter adapts to; optional. cmake/torch.cmake finds it.
