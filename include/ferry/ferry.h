@@ -55,6 +55,7 @@
 #ifndef FERRY_FERRY_H_
 #define FERRY_FERRY_H_
 
+/* NOLINTBEGIN(modernize-*): this is C */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -145,6 +146,7 @@ FERRY_API ferry_status ferry_setting_describe(char const* variable, char** text)
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
+/** What a device is and has. */
 typedef struct ferry_device_info {
   size_t size;           /**< sizeof(ferry_device_info), set by the caller */
   char const* name;      /**< "host"; valid as long as the device */
@@ -468,4 +470,5 @@ FERRY_API ferry_status ferry_hardware_describe(char const* name, char** json);
 }
 #endif
 
+/* NOLINTEND(modernize-*) */
 #endif /* FERRY_FERRY_H_ */
