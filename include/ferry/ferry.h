@@ -55,6 +55,7 @@
 #ifndef FERRY_FERRY_H_
 #define FERRY_FERRY_H_
 
+/* NOLINTBEGIN(modernize-*): this is C */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -469,4 +470,5 @@ FERRY_API ferry_status ferry_hardware_describe(char const* name, char** json);
 }
 #endif
 
+/* NOLINTEND(modernize-*) */
 #endif /* FERRY_FERRY_H_ */

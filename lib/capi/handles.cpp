@@ -122,6 +122,7 @@ void* publish(slot_index index, handle_kind kind, void* object) noexcept {
   std::uint64_t const unused = place.word.load(std::memory_order_relaxed);
   std::uint64_t const valid = unused | (static_cast<std::uint64_t>(kind) << kind_shift);
   place.word.store(valid, std::memory_order_release);
+  // Never followed: a pointer only in its type. NOLINTNEXTLINE(performance-no-int-to-ptr)
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(valid | index));
 }
 

@@ -44,6 +44,8 @@ void retire_soon(in_use<Object>& object) noexcept {
 
 struct settings_object {
   static constexpr auto kind = handle_kind::settings;
+  explicit settings_object(config given) : value(std::move(given)) {}
+
   config value;
   turn one_at_a_time;
   owned_slot slot{};
@@ -80,6 +82,8 @@ class device_part {
 
 struct stream_object {
   static constexpr auto kind = handle_kind::stream;
+  explicit stream_object(in_use<device_object> of) : part(std::move(of), &device_object::streams) {}
+
   device_part part;
   stream_ref ref;
   bool native = false;  // the caller's: nothing to destroy
@@ -88,6 +92,8 @@ struct stream_object {
 
 struct event_object {
   static constexpr auto kind = handle_kind::event;
+  explicit event_object(device_object& of) : owner(of) {}
+
   device_object& owner;
   event_ref ref;                      // none, and so complete, when there was nothing to wait for
   std::optional<device_part> part{};  // of an event of the caller's own; Ferry's are lent for the time of a callback
@@ -97,6 +103,8 @@ struct event_object {
 
 struct plan_object {
   static constexpr auto kind = handle_kind::plan;
+  explicit plan_object(plan given) : value(std::move(given)) {}
+
   plan value;
   owned_slot slot{};
 };
@@ -107,6 +115,8 @@ struct session_object;
 template <typename Held, handle_kind Kind>
 struct holding {
   static constexpr auto kind = Kind;
+  explicit holding(session_object& of) : owner(of) {}
+
   session_object& owner;
   Held held{};
   owned_slot slot{};
@@ -121,7 +131,7 @@ class holding_pool {
   [[nodiscard]] Holding& take(session_object& owner) {
     if (idle_.empty()) {
       idle_.reserve(all_.size() + 1);  // giving one back never allocates
-      all_.emplace_back(new Holding{owner});
+      all_.push_back(std::make_unique<Holding>(owner));
       idle_.push_back(all_.back().get());
     }
     Holding& taken = *idle_.back();
@@ -143,6 +153,9 @@ struct known_stream {
 
 struct session_object {
   static constexpr auto kind = handle_kind::session;
+  explicit session_object(in_use<device_object> of)
+      : part(std::move(of), &device_object::sessions), release_event(part.object()) {}
+
   device_part part;
   std::optional<session> running{};  // none once the session's handle is gone
   turn one_at_a_time{};

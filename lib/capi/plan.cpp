@@ -111,9 +111,7 @@ ferry_plan_summary summary_of(plan const& made) {
           .fetched_bytes = made.fetched_bytes};
 }
 
-ferry_plan* give_plan(plan made) {
-  return publish<ferry_plan>(std::unique_ptr<plan_object>(new plan_object{std::move(made)}));
-}
+ferry_plan* give_plan(plan made) { return publish<ferry_plan>(std::make_unique<plan_object>(std::move(made))); }
 
 }  // namespace
 

@@ -80,8 +80,7 @@ ferry_status ferry_session_create(ferry_device* device, ferry_settings* settings
       exclusive<settings_object> const by(settings, "settings");
       chosen = by->value;
     }
-    std::unique_ptr<session_object> made(
-        new session_object{.part = {std::move(of), &device_object::sessions}, .release_event = {on, {}}});
+    auto made = std::make_unique<session_object>(std::move(of));
     made->running.emplace(*on.on, std::move(chosen));
     given = publish<ferry_session>(std::move(made));
   });
@@ -99,8 +98,7 @@ ferry_status ferry_session_settings(ferry_session* session, ferry_settings** set
   return guarded(__func__, [&] {
     auto*& given = result(settings, "settings");
     exclusive<session_object> const of(session, "session");
-    given = publish<ferry_settings>(
-        std::unique_ptr<settings_object>(new settings_object{.value = of->it().settings(), .one_at_a_time = {}}));
+    given = publish<ferry_settings>(std::make_unique<settings_object>(of->it().settings()));
   });
 }
 
@@ -178,7 +176,7 @@ ferry_status ferry_session_followed(ferry_session* session, ferry_plan** plan) {
       throw refusal(FERRY_ERROR_NOT_AVAILABLE,
                     "no plan is followed; FERRY_POLICY=auto makes one after two steps, ferry_session_follow gives one");
     }
-    given = publish<ferry_plan>(std::unique_ptr<plan_object>(new plan_object{*followed}));
+    given = publish<ferry_plan>(std::make_unique<plan_object>(*followed));
   });
 }
 

@@ -27,7 +27,7 @@ setting_description const& find(std::vector<setting_description> const& in, std:
 }
 
 ferry_settings* make(config value) {
-  return publish<ferry_settings>(std::unique_ptr<settings_object>(new settings_object{std::move(value), {}}));
+  return publish<ferry_settings>(std::make_unique<settings_object>(std::move(value)));
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ ferry_status ferry_stream_create(ferry_device* device, char const* name, ferry_s
     auto*& given = result(stream, "stream");
     in_use<device_object> of(device, "device");
     label const called(required_text(name, "name"));
-    std::unique_ptr<stream_object> made(new stream_object{{std::move(of), &device_object::streams}, {}});
+    auto made = std::make_unique<stream_object>(std::move(of));
     made->ref = made->part.on().create_stream(stream_kind::compute, called);
     given = publish<ferry_stream>(std::move(made));
   });
@@ -84,8 +84,10 @@ ferry_status ferry_stream_from_native(ferry_device* device, void* native, ferry_
     in_use<device_object> of(device, "device");
     (void)required(static_cast<char*>(native), "native");
     stream_ref const ref = of->on->adopt_stream(native);
-    given = publish<ferry_stream>(
-        std::unique_ptr<stream_object>(new stream_object{{std::move(of), &device_object::streams}, ref, true}));
+    auto made = std::make_unique<stream_object>(std::move(of));
+    made->ref = ref;
+    made->native = true;
+    given = publish<ferry_stream>(std::move(made));
   });
 }
 
@@ -136,7 +138,7 @@ ferry_status ferry_event_create(ferry_device* device, ferry_event** event) {
     auto*& given = result(event, "event");
     in_use<device_object> of(device, "device");
     device_object& on = *of;
-    std::unique_ptr<event_object> made(new event_object{on, {}});
+    auto made = std::make_unique<event_object>(on);
     made->part.emplace(std::move(of), &device_object::events);
     made->ref = on.on->create_event(event_timing::off);
     given = publish<ferry_event>(std::move(made));
