@@ -46,6 +46,7 @@ class counting_allocator final : public c10::Allocator {
     return {whole + header_bytes, whole + header_bytes, &end, here};
   }
   static void end(void* address) {
+    if (address == nullptr) return;
     auto& by = only();
     auto* const whole = static_cast<std::byte*>(address) - header_bytes;
     std::size_t bytes = 0;
