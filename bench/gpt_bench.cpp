@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
-#include "nn/gpt.hpp"
-#include "nn/ops.hpp"
+#include "ferry/nn/gpt.hpp"
+#include "ferry/nn/ops.hpp"
 #include "support/raw_gpt.hpp"
 
 namespace {

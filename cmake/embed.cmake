@@ -1,7 +1,6 @@
 # Files as part of a program: pages, styles and data stay files that can be read and checked, and the program needs none
 # of them when it runs.
 #
-#   include(embed)
 #   ferry_embed(TARGET FILE SYMBOL)
 #
 # FILE (relative to the calling CMakeLists.txt) becomes `std::string_view const ferry::embedded::SYMBOL`, declared by

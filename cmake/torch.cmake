@@ -3,9 +3,14 @@
 #
 # Sets FERRY_HAS_TORCH and FERRY_TORCH_HAS_CUDA, and makes the target ferry::libtorch.
 
-include(find_libtorch)
+include(${CMAKE_CURRENT_LIST_DIR}/find_libtorch.cmake)
 
-set(FERRY_TORCH AUTO CACHE STRING "Build the LibTorch adapter: AUTO where LibTorch is found, ON, OFF")
+# Inside another project only if that one asks for it.
+set(ferry_torch_initially OFF)
+if(PROJECT_IS_TOP_LEVEL)
+  set(ferry_torch_initially AUTO)
+endif()
+set(FERRY_TORCH ${ferry_torch_initially} CACHE STRING "Build the LibTorch adapter: AUTO where LibTorch is found, ON, OFF")
 set_property(CACHE FERRY_TORCH PROPERTY STRINGS AUTO ON OFF)
 if(NOT FERRY_TORCH MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "FERRY_TORCH=${FERRY_TORCH}: give AUTO, ON or OFF")

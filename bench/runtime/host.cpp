@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "ferry/host_device.hpp"
+#include "ferry/nn/gpt.hpp"
+#include "ferry/nn/items.hpp"
+#include "ferry/nn/ops.hpp"
 #include "ferry/session.hpp"
-#include "nn/gpt.hpp"
-#include "nn/items.hpp"
-#include "nn/ops.hpp"
 #include "runtime/faults.hpp"
 #include "runtime/judge.hpp"
 

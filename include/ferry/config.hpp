@@ -1,5 +1,5 @@
 // Settings. One table in lib/support/config.cpp gives each its name here, its environment variable, its
-// line in `ferry env` and its row in the README.
+// line in `ferry env`, its row in the README and its place in docs/settings.md.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ferry/cuda_device.hpp"
+#include "ferry/export.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/sim_device.hpp"
 
@@ -22,12 +23,13 @@ struct byte_amount {
 
   static byte_amount exactly(std::size_t bytes) noexcept { return {bytes, 0}; }
   static byte_amount share(double fraction) noexcept { return {0, fraction}; }
-  [[nodiscard]] std::size_t of(std::size_t total) const noexcept;
+  [[nodiscard]] FERRY_API std::size_t of(std::size_t total) const noexcept;
   friend bool operator==(byte_amount, byte_amount) noexcept = default;
 };
 
 enum class policy_kind : std::uint8_t { automatic, keep, recompute, offload, every, sqrt, selective, plan };
 
+/// The policy by which placements are decided; see docs/settings.md for what each does.
 struct policy_choice {
   policy_kind kind = policy_kind::automatic;
   unsigned every = 0;  ///< with `policy_kind::every`
@@ -54,6 +56,7 @@ struct link_change {
   friend bool operator==(link_change const&, link_change const&) noexcept = default;
 };
 
+/// Every setting of Ferry. docs/settings.md has the environment variable of each, and what it affects.
 struct config {
   std::string device = "auto";
   byte_amount budget = byte_amount::share(0.7);       ///< device bytes for activations
@@ -88,12 +91,12 @@ struct config {
 
   /// Defaults, overridden by `FERRY_*` environment variables. Throws: `setting_error` that names the
   /// variable, its value and what is accepted; unknown `FERRY_*` names are errors too.
-  [[nodiscard]] static config from_env();
+  [[nodiscard]] FERRY_API static config from_env();
   /// The same from "NAME=value" entries, as in `environ`.
-  [[nodiscard]] static config from_entries(std::vector<std::string> const& entries);
+  [[nodiscard]] FERRY_API static config from_entries(std::vector<std::string> const& entries);
 
   /// Sets one setting by its environment variable's name. Throws: `setting_error`.
-  void set(std::string_view variable, std::string_view value);
+  FERRY_API void set(std::string_view variable, std::string_view value);
 };
 
 /// One setting as `ferry env` shows it.
@@ -103,23 +106,26 @@ struct setting_description {
   std::string initial;   ///< the default, in the same form
   std::string accepted;  ///< what it accepts
   std::string meaning;   ///< one line
+  std::string member;    ///< of `config`: "budget"
+  std::string group;     ///< the heading that it stands under in docs/settings.md
+  std::string details;   ///< what it affects and when to change it, in Markdown
 };
-[[nodiscard]] std::vector<setting_description> describe_settings(config const& current);
+[[nodiscard]] FERRY_API std::vector<setting_description> describe_settings(config const& current);
 
 /// Throws: `setting_error`. Accepts "4096", "512KiB", "1.5GiB", "2GB"; a bare number counts bytes.
-[[nodiscard]] std::size_t parse_bytes(std::string_view text);
+[[nodiscard]] FERRY_API std::size_t parse_bytes(std::string_view text);
 /// "1.50 GiB"
-[[nodiscard]] std::string format_bytes(std::size_t bytes);
+[[nodiscard]] FERRY_API std::string format_bytes(std::size_t bytes);
 
 /// The device that `config.device` names; `auto` is the first GPU where there is one to use, else the host device.
 /// Throws: `no_cuda` for a GPU that is not there.
-[[nodiscard]] std::unique_ptr<device> make_device(config const& settings);
+[[nodiscard]] FERRY_API std::unique_ptr<device> make_device(config const& settings);
 /// The options of the host device that `settings` describe; measures the machine if the link is `auto`.
-[[nodiscard]] host_device_options host_options(config const& settings);
+[[nodiscard]] FERRY_API host_device_options host_options(config const& settings);
 /// The options of the sim device that `settings` describe: with real memory, so that any program runs on it, and
 /// kernels that cost what an A100's memory takes for their accesses. A link on `auto` is PCIe 4's with 16 lanes.
-[[nodiscard]] sim_device_options sim_options(config const& settings);
+[[nodiscard]] FERRY_API sim_device_options sim_options(config const& settings);
 /// The options of the CUDA device that `settings` name: "cuda" is the first GPU.
-[[nodiscard]] cuda_device_options cuda_options(config const& settings);
+[[nodiscard]] FERRY_API cuda_device_options cuda_options(config const& settings);
 
 }  // namespace ferry

@@ -22,14 +22,16 @@
 
 #include "ferry/device.hpp"
 #include "ferry/error.hpp"
+#include "ferry/export.hpp"
 
 struct CUmemPoolHandle_st;  // what a cudaMemPool_t points to
 
 namespace ferry {
 
 /// A call of the CUDA runtime or of cuBLAS that failed.
-class cuda_error : public error {
+class FERRY_API cuda_error : public error {
  public:
+  /// Which call failed, where, and how.
   struct place {
     std::string call{};    ///< "cudaMemcpyAsync"
     std::string reason{};  ///< "cudaErrorInvalidValue"
@@ -39,6 +41,7 @@ class cuda_error : public error {
     bool sticky = false;  ///< CUDA refuses everything from now on: only a new process helps
   };
   cuda_error(std::string const& message, place where) : error(message), where_(std::move(where)) {}
+  ~cuda_error() override;
   [[nodiscard]] place const& where() const noexcept { return where_; }
 
  private:
@@ -46,9 +49,10 @@ class cuda_error : public error {
 };
 
 /// There is no GPU to use: no driver, no device, or not that many.
-class no_cuda : public error {
+class FERRY_API no_cuda : public error {
  public:
   using error::error;
+  ~no_cuda() override;
 };
 
 /// Where a function was called from. What std::source_location would be, if clang 14 had it with GCC 12's library.
@@ -65,10 +69,10 @@ namespace cuda {
 
 /// Throws: `cuda_error` unless `status`, a `cudaError_t`, is a success. CUDA's memory of the error is cleared, so that
 /// a trainer who asks for the last error after a launch of his own does not find one of Ferry's.
-void require(int status, char const* call, call_site where = call_site::current());
+FERRY_API void require(int status, char const* call, call_site where = call_site::current());
 
 /// Makes a GPU current for the calling thread, and the one before again: CUDA wants it for launches.
-class current_device {
+class FERRY_API current_device {
  public:
   explicit current_device(int ordinal);
   current_device(current_device const&) = delete;
@@ -82,6 +86,7 @@ class current_device {
 
 }  // namespace cuda
 
+/// What a CUDA device is made with.
 struct cuda_device_options {
   int ordinal = 0;
   std::size_t device_bytes = 0;  ///< the most it hands out; 0: what is free on the GPU at the start
@@ -103,8 +108,10 @@ struct cuda_device_options {
   order_hooks* order = nullptr;
 };
 
-class cuda_device : public device {
+/// A GPU, over the CUDA runtime. Its streams may be the trainer's own: `stream_ref::from_native`.
+class FERRY_API cuda_device : public device {
  public:
+  ~cuda_device() override;
   [[nodiscard]] virtual int ordinal() const noexcept = 0;
   /// Compute capability, 80 for 8.0.
   [[nodiscard]] virtual int architecture() const noexcept = 0;
@@ -113,7 +120,7 @@ class cuda_device : public device {
 };
 
 /// Throws: `no_cuda` without a driver or such a GPU, or in a build without CUDA; `cuda_error`.
-[[nodiscard]] std::unique_ptr<cuda_device> make_cuda_device(cuda_device_options options = {});
+[[nodiscard]] FERRY_API std::unique_ptr<cuda_device> make_cuda_device(cuda_device_options options = {});
 
 /// A GPU as `ferry devices` shows it.
 struct cuda_description {
@@ -137,6 +144,6 @@ struct cuda_presence {
   int driver_version = 0;
   std::vector<cuda_description> devices{};
 };
-[[nodiscard]] cuda_presence find_cuda();
+[[nodiscard]] FERRY_API cuda_presence find_cuda();
 
 }  // namespace ferry

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "ferry/export.hpp"
 #include "ferry/function.hpp"
 #include "ferry/label.hpp"
 
@@ -77,6 +78,7 @@ inline memory_access writes(void const* address, std::size_t bytes) noexcept {
   return {address, bytes, memory_access::mode::write};
 }
 
+/// What a device has, and what may be assumed of it.
 struct device_capabilities {
   std::string name;
   std::size_t device_bytes = 0;
@@ -115,15 +117,17 @@ class order_hooks {
 };
 
 /// Nothing is left that could ever happen, and somebody waits for it to. The message says which streams wait for what.
-class deadlock_error : public error {
+class FERRY_API deadlock_error : public error {
  public:
   using error::error;
+  ~deadlock_error() override;
 };
 
 /// The time of a device whose clock stands still unless somebody waits. What would run beside a real device on a thread
 /// of its own is an agent here: it acts whenever something has happened, on the thread that waits.
 class virtual_time {
  public:
+  /// Something that acts when something has happened.
   class agent {
    public:
     /// Does what there is to do now, without waiting. True if that was anything.
@@ -149,12 +153,13 @@ class virtual_time {
   ~virtual_time() = default;
 };
 
-class device {
+/// A device: memory, streams, events and copies. Whoever implements it passes tests/contract.
+class FERRY_API device {
  public:
   device() = default;
   device(device const&) = delete;
   device& operator=(device const&) = delete;
-  virtual ~device() = default;
+  virtual ~device();
 
   [[nodiscard]] virtual device_capabilities const& capabilities() const noexcept = 0;
 
@@ -208,10 +213,6 @@ class device {
 };
 
 inline stream_ref stream_ref::from_native(device& owner, void* handle) { return owner.adopt_stream(handle); }
-
-inline stream_ref device::adopt_stream(void*) {
-  throw invalid_argument("this device has no streams but its own; make one with ferry::stream");
-}
 
 /// Owns a stream; lends `stream_ref`.
 class stream {

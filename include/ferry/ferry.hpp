@@ -5,6 +5,7 @@
 #include "ferry/cuda_device.hpp"
 #include "ferry/device.hpp"
 #include "ferry/error.hpp"
+#include "ferry/export.hpp"
 #include "ferry/function.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
@@ -15,3 +16,4 @@
 #include "ferry/sim_device.hpp"
 #include "ferry/simulate.hpp"
 #include "ferry/stats.hpp"
+#include "ferry/version.hpp"

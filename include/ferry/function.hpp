@@ -14,6 +14,7 @@ namespace ferry {
 template <typename Signature, std::size_t InlineBytes = 64>
 class unique_function;
 
+/// A callable that can be moved and not copied.
 template <typename Result, typename... Args, std::size_t InlineBytes>
 class unique_function<Result(Args...), InlineBytes> {
  public:

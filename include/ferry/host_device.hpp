@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
 
 namespace ferry {
 
@@ -22,6 +23,7 @@ struct link_speed {
   friend bool operator==(link_speed const&, link_speed const&) = default;
 };
 
+/// What a host device is made with.
 struct host_device_options {
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
@@ -35,8 +37,10 @@ struct host_device_options {
   std::function<void(label const& operation)> before_operation{};
 };
 
-class host_device : public device {
+/// The host device, with what only it has: its checker's findings, and a link that can be set.
+class FERRY_API host_device : public device {
  public:
+  ~host_device() override;
   /// What the checker found so far, each naming both operations; empty without `check_order`.
   [[nodiscard]] virtual std::vector<std::string> order_violations() const = 0;
   /// Changes the pacing of one direction from the next copy on.
@@ -44,10 +48,10 @@ class host_device : public device {
   [[nodiscard]] virtual link_speed link(copy_direction direction) const = 0;
 };
 
-[[nodiscard]] std::unique_ptr<host_device> make_host_device(host_device_options options = {});
+[[nodiscard]] FERRY_API std::unique_ptr<host_device> make_host_device(host_device_options options = {});
 
 /// The bandwidth that gives this machine's compute the balance of a 7B-class block on an A100 with PCIe 4.
 /// Measures the machine's multiply-add rate for a few milliseconds.
-[[nodiscard]] double balanced_link_gbps(unsigned compute_threads = 0);
+[[nodiscard]] FERRY_API double balanced_link_gbps(unsigned compute_threads = 0);
 
 }  // namespace ferry

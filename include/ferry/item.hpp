@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
 
 namespace ferry {
 
@@ -24,11 +25,11 @@ struct item_key {
 };
 
 /// "h (segment 3, micro-batch 0)"
-[[nodiscard]] std::string to_string(item_key const& key);
+[[nodiscard]] FERRY_API std::string to_string(item_key const& key);
 
 /// What is to become of an item between forward and backward.
 enum class placement : std::uint8_t { keep, offload, recompute };
-[[nodiscard]] std::string_view to_string(placement where) noexcept;
+[[nodiscard]] FERRY_API std::string_view to_string(placement where) noexcept;
 
 /// Where an item is on its path. See docs/architecture.md for the transitions.
 enum class item_state : std::uint8_t {
@@ -40,7 +41,7 @@ enum class item_state : std::uint8_t {
   recomputing,  ///< its recipe is being enqueued
   released,     ///< no longer known to the session
 };
-[[nodiscard]] std::string_view to_string(item_state state) noexcept;
+[[nodiscard]] FERRY_API std::string_view to_string(item_state state) noexcept;
 
 /// A fixed-capacity list of keys.
 class item_list {
@@ -50,7 +51,7 @@ class item_list {
   item_list() noexcept = default;
   /// Throws: `invalid_argument` for more than `max_items`.
   item_list(std::initializer_list<item_key> keys) : item_list(std::span(keys.begin(), keys.size())) {}
-  explicit item_list(std::span<item_key const> keys);
+  FERRY_API explicit item_list(std::span<item_key const> keys);
 
   [[nodiscard]] std::span<item_key const> keys() const noexcept { return {keys_.data(), size_}; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }

@@ -4,6 +4,7 @@
 // Threads: values; any thread.
 #pragma once
 
+#include "ferry/export.hpp"
 #include "ferry/plan.hpp"
 
 namespace ferry {
@@ -42,15 +43,15 @@ struct llama_dimensions {
 };
 
 /// Trained numbers; `tied`: the head's weight is the token embedding. Throws: as the profile does.
-[[nodiscard]] std::size_t parameter_count(gpt_dimensions const& of, bool tied);
-[[nodiscard]] std::size_t parameter_count(llama_dimensions const& of, bool tied);
+[[nodiscard]] FERRY_API std::size_t parameter_count(gpt_dimensions const& of, bool tied);
+[[nodiscard]] FERRY_API std::size_t parameter_count(llama_dimensions const& of, bool tied);
 
 /// As `gpt_profile`. Throws: `invalid_argument` that names the member and the fix.
-[[nodiscard]] profile llama_profile(llama_dimensions const& of, hardware const& on);
+[[nodiscard]] FERRY_API profile llama_profile(llama_dimensions const& of, hardware const& on);
 
 /// A segment per block, and one for the head and the loss. The first block's input is made from the tokens, by a recipe
 /// that reads nothing. Throws: `invalid_argument` that names the member and the fix.
-[[nodiscard]] profile gpt_profile(gpt_dimensions const& of, hardware const& on);
+[[nodiscard]] FERRY_API profile gpt_profile(gpt_dimensions const& of, hardware const& on);
 
 /// A residual network of bottleneck blocks, trained in half precision.
 struct resnet_dimensions {
@@ -61,6 +62,6 @@ struct resnet_dimensions {
 
 /// A segment for the stem, one per bottleneck block, and one for the classifier. The images have no recipe.
 /// Throws: `invalid_argument` that names the member and the fix.
-[[nodiscard]] profile resnet_profile(resnet_dimensions const& of, hardware const& on);
+[[nodiscard]] FERRY_API profile resnet_profile(resnet_dimensions const& of, hardware const& on);
 
 }  // namespace ferry

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/export.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
 
@@ -25,6 +26,7 @@ struct item_name {
   friend bool operator==(item_name const&, item_name const&) = default;
 };
 
+/// An item as forward saves it.
 struct profile_item {
   std::string name;
   std::size_t bytes = 0;
@@ -53,10 +55,11 @@ struct profile {
   std::vector<item_name> need_order;  ///< the first restore of each item, in backward's order
 
   /// Throws: `format_error` naming the place and the fix.
-  void check() const;
+  FERRY_API void check() const;
   friend bool operator==(profile const&, profile const&) = default;
 };
 
+/// What a step is planned for: memory, link, and rates.
 struct hardware {
   static constexpr int version = 1;
   std::string name;
@@ -85,12 +88,13 @@ struct plan_operation {
   friend bool operator==(plan_operation const&, plan_operation const&) = default;
 };
 
+/// An item's placement, and why.
 struct plan_item {
   item_name item;
   std::size_t bytes = 0;
   placement where = placement::keep;
   std::optional<double> rebuild_us;  ///< what its recipe takes, in case the transfer is late; nothing if it has none
-  std::string reason;  ///< "recomputed: 1.1 ms to rebuild, 7.4 ms to fetch, link is full here"
+  std::string reason;                ///< "recomputed: 1.1 ms to rebuild, 7.4 ms to fetch, link is full here"
   friend bool operator==(plan_item const&, plan_item const&) = default;
 };
 
@@ -102,6 +106,7 @@ struct planned_bytes {
   friend bool operator==(planned_bytes const&, planned_bytes const&) = default;
 };
 
+/// What the recipes of one kind of item come to in a step.
 struct recompute_share {
   std::string operation;  ///< the item's name
   std::uint64_t runs = 0;
@@ -110,6 +115,7 @@ struct recompute_share {
   friend bool operator==(recompute_share const&, recompute_share const&) = default;
 };
 
+/// What becomes of each item of a step, in which order, and what that is predicted to cost.
 struct plan {
   static constexpr int version = 1;
   std::string profile_name;
@@ -134,6 +140,7 @@ struct plan {
   friend bool operator==(plan const&, plan const&) = default;
 };
 
+/// What a plan has to keep to, and how long to look for it.
 struct plan_options {
   std::size_t budget_bytes = 0;       ///< device bytes for activations
   std::size_t host_budget_bytes = 0;  ///< 0: what the hardware has
@@ -145,28 +152,28 @@ struct plan_options {
 };
 
 /// The best plan found. Throws: `infeasible_budget` with the smallest feasible budget and what sets it; `format_error`.
-[[nodiscard]] plan make_plan(profile const& step, hardware const& on, plan_options const& options);
+[[nodiscard]] FERRY_API plan make_plan(profile const& step, hardware const& on, plan_options const& options);
 
-/// The same step on links that are so many times as fast as `on` says: one plan for each of `link_factors`, quicker than
-/// one by one. A factor for which no plan fits has none.
-[[nodiscard]] std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on,
-                                                          plan_options const& options,
-                                                          std::span<double const> link_factors);
+/// The same step on links that are so many times as fast as `on` says: one plan for each of `link_factors`, quicker
+/// than one by one. A factor for which no plan fits has none.
+[[nodiscard]] FERRY_API std::vector<std::optional<plan>> make_plans(profile const& step, hardware const& on,
+                                                                    plan_options const& options,
+                                                                    std::span<double const> link_factors);
 
 /// Throws: `plan_mismatch` that names the first difference between the plan and the step.
-void require_match(plan const& planned, profile const& step);
+FERRY_API void require_match(plan const& planned, profile const& step);
 
 /// Files. Throws: `format_error` that names the file, the place and the fix.
-[[nodiscard]] profile read_profile(std::filesystem::path const& file);
-[[nodiscard]] hardware read_hardware(std::filesystem::path const& file);
-[[nodiscard]] plan read_plan(std::filesystem::path const& file);
-[[nodiscard]] std::string to_json(profile const& step);
-[[nodiscard]] std::string to_json(hardware const& on);
-[[nodiscard]] std::string to_json(plan const& planned);
+[[nodiscard]] FERRY_API profile read_profile(std::filesystem::path const& file);
+[[nodiscard]] FERRY_API hardware read_hardware(std::filesystem::path const& file);
+[[nodiscard]] FERRY_API plan read_plan(std::filesystem::path const& file);
+[[nodiscard]] FERRY_API std::string to_json(profile const& step);
+[[nodiscard]] FERRY_API std::string to_json(hardware const& on);
+[[nodiscard]] FERRY_API std::string to_json(plan const& planned);
 
-/// Hardware by name, out of lib/plan/gpus.json: "a100-80", "rtx4090", "NVIDIA A100-SXM4-80GB", ... The rates are those of
-/// half precision, assumed and not measured. Throws: `invalid_argument` that suggests the nearest names.
-[[nodiscard]] hardware named_hardware(std::string_view name);
-[[nodiscard]] std::vector<std::string> hardware_names();
+/// Hardware by name, out of lib/plan/gpus.json: "a100-80", "rtx4090", "NVIDIA A100-SXM4-80GB", ... The rates are those
+/// of half precision, assumed and not measured. Throws: `invalid_argument` that suggests the nearest names.
+[[nodiscard]] FERRY_API hardware named_hardware(std::string_view name);
+[[nodiscard]] FERRY_API std::vector<std::string> hardware_names();
 
 }  // namespace ferry

@@ -23,6 +23,7 @@
 
 #include "ferry/config.hpp"
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
 #include "ferry/item.hpp"
 #include "ferry/plan.hpp"
 #include "ferry/stats.hpp"
@@ -37,7 +38,7 @@ struct entry;
 }
 
 /// Device bytes of one session, not yet saved: an activation being written, or scratch memory.
-class block {
+class FERRY_API block {
  public:
   block() noexcept = default;
   block(block&& other) noexcept { swap(other); }
@@ -75,7 +76,7 @@ class block {
 };
 
 /// An item held on the device for the work of one stream. Its end is that work's last use of the item.
-class lease {
+class FERRY_API lease {
  public:
   lease() noexcept = default;
   lease(lease&& other) noexcept { swap(other); }
@@ -133,7 +134,8 @@ struct item_info {
 };
 using placement_function = std::function<placement(item_info const&)>;
 
-class session {
+/// Manages the activations of a trainer's steps under a byte budget.
+class FERRY_API session {
  public:
   /// Takes one slab of device memory of the budget's size and one of pinned memory.
   /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing.

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "ferry/export.hpp"
 #include "ferry/host_device.hpp"
 
 namespace ferry {
@@ -57,6 +58,7 @@ struct sim_operation {
   bool failed = false;
 };
 
+/// What a sim device is made with.
 struct sim_device_options {
   std::size_t device_bytes = std::size_t{1} << 30;
   std::size_t pinned_bytes = std::size_t{2} << 30;
@@ -75,8 +77,10 @@ struct sim_device_options {
   std::function<void(sim_operation const&)> observe{};
 };
 
-class sim_device : public device, public virtual_time {
+/// The sim device, with what only it has: slow-downs and failures on demand.
+class FERRY_API sim_device : public device, public virtual_time {
  public:
+  ~sim_device() override;
   [[nodiscard]] virtual_time* time() noexcept final { return this; }
 
   /// For operations that begin from now on. Slow-downs of the same engine that overlap multiply.
@@ -89,6 +93,6 @@ class sim_device : public device, public virtual_time {
   [[nodiscard]] virtual link_speed link(copy_direction direction) const = 0;
 };
 
-[[nodiscard]] std::unique_ptr<sim_device> make_sim_device(sim_device_options options = {});
+[[nodiscard]] FERRY_API std::unique_ptr<sim_device> make_sim_device(sim_device_options options = {});
 
 }  // namespace ferry

@@ -9,6 +9,7 @@
 
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
+#include "ferry/export.hpp"
 #include "ferry/label.hpp"
 #include "ferry/plan.hpp"
 #include "ferry/sim_device.hpp"
@@ -38,6 +39,7 @@ struct simulation_moment {
   session_stats const& stats;
 };
 
+/// How a step is simulated.
 struct simulation_options {
   config settings;                        ///< budgets and policy; budgets in shares are of the hardware's memory
   std::optional<plan> planned;            ///< followed from the first step on, instead of the policy
@@ -54,9 +56,10 @@ struct simulation_options {
 };
 
 /// A step took longer than `simulation_options::longest_step_us`.
-class step_too_long : public error {
+class FERRY_API step_too_long : public error {
  public:
   using error::error;
+  ~step_too_long() override;
 };
 
 /// A plan and the first step that it was followed in.
@@ -65,6 +68,7 @@ struct followed_plan {
   plan what;
 };
 
+/// What a simulation came to.
 struct simulation {
   double step_us = 0;                   ///< of the last step, to the end of its last kernel
   std::vector<double> steps_us;         ///< of each
@@ -75,6 +79,6 @@ struct simulation {
 };
 
 /// Throws: as the session does; `step_too_long`; `format_error` for a profile that contradicts itself.
-[[nodiscard]] simulation simulate(profile const& step, hardware const& on, simulation_options const& how);
+[[nodiscard]] FERRY_API simulation simulate(profile const& step, hardware const& on, simulation_options const& how);
 
 }  // namespace ferry

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/export.hpp"
 #include "ferry/item.hpp"
 
 namespace ferry {
@@ -64,7 +65,7 @@ enum class reason : std::uint8_t {
   count_
 };
 inline constexpr std::size_t reason_count = static_cast<std::size_t>(reason::count_);
-[[nodiscard]] std::string_view to_string(reason why) noexcept;
+[[nodiscard]] FERRY_API std::string_view to_string(reason why) noexcept;
 
 /// What was foreseen when a decision was made; 0 where it was not known.
 struct outlook {
@@ -84,7 +85,7 @@ struct decision_record {
 };
 
 /// "recomputed: would have waited 4.10 ms for 18.0 MiB, recipe took 1.20 ms"
-[[nodiscard]] std::string explain(decision_record const& decision);
+[[nodiscard]] FERRY_API std::string explain(decision_record const& decision);
 
 /// A setting that was given and changed nothing.
 struct idle_setting {
@@ -115,6 +116,7 @@ struct item_stats {
   reason last = reason::kept_by_policy;
 };
 
+/// What a session did, from its beginning to now.
 struct session_stats {
   std::uint64_t steps = 0;
   std::uint64_t saves = 0;
@@ -145,6 +147,6 @@ struct session_stats {
 };
 
 /// The same as JSON text, one object, keys as the members are called; on one line if `indent` is negative.
-[[nodiscard]] std::string to_json(session_stats const& stats, int indent = 2);
+[[nodiscard]] FERRY_API std::string to_json(session_stats const& stats, int indent = 2);
 
 }  // namespace ferry

@@ -17,4 +17,18 @@ cuda_presence find_cuda() {
   return none;
 }
 
+namespace cuda {
+
+// Whoever has no device asks for neither; they are here so that both builds have the same ABI.
+void require(int status, char const* call, call_site where) {
+  if (status == 0) return;
+  throw cuda_error(std::string(call) + " failed, with code " + std::to_string(status) + "; " + why,
+                   {.call = call, .code = status, .file = where.file, .line = where.line});
+}
+
+current_device::current_device(int) { throw no_cuda(why); }
+current_device::~current_device() = default;
+
+}  // namespace cuda
+
 }  // namespace ferry

@@ -29,6 +29,7 @@
 #include "device/order_checker.hpp"
 #include "ferry/config.hpp"
 #include "support/log.hpp"
+#include "support/process.hpp"
 
 namespace ferry {
 
@@ -165,6 +166,7 @@ class host_device_implementation final : public host_device {
     return direction == copy_direction::device_to_host ? device_to_host_ : host_to_device_;
   }
 
+  support::process_mark made_in_;
   device_capabilities capabilities_;
   std::function<void(label const&)> before_operation_;
   unsigned compute_threads_;
@@ -215,6 +217,7 @@ void host_device_implementation::deallocate(memory_space space, void* address) n
 }
 
 stream_ref host_device_implementation::create_stream(stream_kind kind, label const& name) {
+  made_in_.require("the host device");
   std::lock_guard const lock(streams_mutex_);
   stream_environment const environment{device_to_host_, host_to_device_, before_operation_, compute_threads_,
                                        checker_.get()};
@@ -222,7 +225,7 @@ stream_ref host_device_implementation::create_stream(stream_kind kind, label con
 }
 
 void host_device_implementation::destroy_stream(stream_ref stream) noexcept {
-  if (stream && stream.owner() == this) own(stream).close();
+  if (stream && stream.owner() == this && made_in_.is_this_process()) own(stream).close();
 }
 
 event_ref host_device_implementation::create_event(event_timing timing) {
@@ -277,6 +280,7 @@ event_status host_device_implementation::query(event_ref event) {
 }
 
 void host_device_implementation::synchronize(event_ref event) {
+  made_in_.require("the host device");
   auto& awaited = own(event);
   auto const mark = awaited.current();
   if (mark.stream == nullptr) return;
@@ -306,6 +310,7 @@ std::vector<std::string> host_device_implementation::order_violations() const {
 }
 
 host_stream& host_device_implementation::own(stream_ref stream) const {
+  made_in_.require("the host device");
   return native_of<host_stream>(*this, stream, "stream");
 }
 

@@ -75,6 +75,10 @@ host_stream::host_stream(stream_kind kind, label const& name, stream_environment
 host_stream::~host_stream() { close(); }
 
 void host_stream::close() noexcept {
+  if (!made_in_.is_this_process()) {
+    static_cast<void>(engine_.release());
+    return;
+  }
   std::unique_ptr<engine> closing;
   {
     std::lock_guard const lock(producers_);

@@ -31,6 +31,7 @@
 #include "device/order_checker.hpp"
 #include "ferry/device.hpp"
 #include "support/doorbell.hpp"
+#include "support/process.hpp"
 
 namespace ferry {
 
@@ -69,7 +70,7 @@ class host_stream {
   host_stream& operator=(host_stream const&) = delete;
   ~host_stream();
 
-  /// Finishes the work and ends the thread; tickets stay valid.
+  /// Finishes the work and ends the thread; tickets stay valid. In a forked child there is no thread, and nothing ends.
   void close() noexcept;
 
   // Throw: `invalid_argument` once closed. They wait only if the queue is full.
@@ -102,6 +103,7 @@ class host_stream {
   void report(failure_log::entry const& seen);
 
   label const name_;
+  support::process_mark const made_in_;
   stream_environment const environment_;
   order_checker::stream_id checker_id_ = 0;
 

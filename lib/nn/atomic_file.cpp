@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "nn/file_error.hpp"
+#include "ferry/nn/file_error.hpp"
 
 namespace ferry::nn {
 

@@ -1,9 +1,9 @@
 // Attention on a GPU: the tiles of the host's attention in the same order, those of all heads of a sequence at once.
 #pragma once
 
+#include "ferry/nn/ops.hpp"
 #include "nn/gemm_cuda.hpp"
 #include "nn/kernels/kernel_table.hpp"
-#include "nn/ops.hpp"
 
 namespace ferry::nn {
 

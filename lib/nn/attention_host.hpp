@@ -2,8 +2,8 @@
 // thread's cache.
 #pragma once
 
+#include "ferry/nn/ops.hpp"
 #include "nn/kernels/kernel_table.hpp"
-#include "nn/ops.hpp"
 
 namespace ferry::nn {
 

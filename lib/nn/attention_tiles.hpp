@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn {
 

@@ -1,7 +1,7 @@
 // A block of the transformer: forward, and backward as its mirror image.
 //
 //   x -> ln1 -> qkv [-> att] -> heads -> mid = x + heads W -> ln2 -> fc -> act -> next x = mid + act W
-#include "nn/gpt.hpp"
+#include "ferry/nn/gpt.hpp"
 #include "nn/row_wise.hpp"
 
 namespace ferry::nn {

@@ -1,4 +1,4 @@
-#include "nn/checkpoint.hpp"
+#include "ferry/nn/checkpoint.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "nn/file_error.hpp"
-#include "nn/safetensors.hpp"
+#include "ferry/nn/file_error.hpp"
+#include "ferry/nn/safetensors.hpp"
 
 namespace ferry::nn {
 

@@ -1,5 +1,5 @@
 // How the message of a file error is put together.
-#include "nn/file_error.hpp"
+#include "ferry/nn/file_error.hpp"
 
 #include <fmt/format.h>
 
@@ -21,5 +21,7 @@ std::string one_line(std::string text) {
 
 file_error::file_error(std::filesystem::path const& file, std::string_view problem, std::string_view fix)
     : error(one_line(fmt::format("'{}': {}; {}", file.string(), problem, fix))) {}
+
+file_error::~file_error() = default;
 
 }  // namespace ferry::nn

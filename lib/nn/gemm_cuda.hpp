@@ -10,9 +10,9 @@
 #include <string>
 
 #include "ferry/cuda_device.hpp"
+#include "ferry/nn/ops.hpp"
+#include "ferry/nn/ops_cuda.hpp"
 #include "nn/cublas_library.hpp"
-#include "nn/ops.hpp"
-#include "nn/ops_cuda.hpp"
 
 namespace ferry::nn {
 

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "ferry/nn/ops.hpp"
 #include "nn/kernels/kernel_table.hpp"
-#include "nn/ops.hpp"
 
 namespace ferry::nn {
 

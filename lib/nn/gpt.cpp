@@ -1,4 +1,4 @@
-#include "nn/gpt.hpp"
+#include "ferry/nn/gpt.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "nn/items.hpp"
+#include "ferry/nn/items.hpp"
 
 namespace ferry::nn {
 

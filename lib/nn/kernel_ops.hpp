@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "ferry/error.hpp"
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn {
 

@@ -1,5 +1,5 @@
 // Opening and mapping, with the reasons why either may fail.
-#include "nn/mapped_file.hpp"
+#include "ferry/nn/mapped_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "nn/file_error.hpp"
+#include "ferry/nn/file_error.hpp"
 
 namespace ferry::nn {
 

@@ -1,12 +1,14 @@
 // What all kinds of operations have in common.
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 #include "ferry/cuda_device.hpp"
+#include "ferry/nn/ops_cuda.hpp"
 #include "nn/attention_tiles.hpp"
 #include "nn/kernel_ops.hpp"
-#include "nn/ops_cuda.hpp"
 
 namespace ferry::nn {
+
+ops::~ops() = default;
 
 std::size_t ops::workspace_floats(int rows, int columns) noexcept {
   return static_cast<std::size_t>(blocks_for(rows, rows_per_block)) * 2 * columns;

@@ -1,4 +1,4 @@
-#include "nn/ops_cuda.hpp"
+#include "ferry/nn/ops_cuda.hpp"
 
 #include <cuda_runtime_api.h>
 

@@ -1,5 +1,5 @@
 // The operations on a GPU in a build without CUDA: says so.
-#include "nn/ops_cuda.hpp"
+#include "ferry/nn/ops_cuda.hpp"
 
 namespace ferry::nn {
 

@@ -7,10 +7,10 @@
 #include <type_traits>
 
 #include "ferry/error.hpp"
+#include "ferry/nn/ops.hpp"
 #include "nn/attention_host.hpp"
 #include "nn/gemm_host.hpp"
 #include "nn/kernel_ops.hpp"
-#include "nn/ops.hpp"
 
 namespace ferry::nn {
 

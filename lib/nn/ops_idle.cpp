@@ -1,5 +1,5 @@
 // Operations that do nothing.
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn {
 

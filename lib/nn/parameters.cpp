@@ -1,4 +1,4 @@
-#include "nn/parameters.hpp"
+#include "ferry/nn/parameters.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "ferry/item.hpp"
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn {
 

@@ -1,5 +1,5 @@
 // Reading and writing of safetensors; the header is taken apart with every claim in it checked.
-#include "nn/safetensors.hpp"
+#include "ferry/nn/safetensors.hpp"
 
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@
 #include <tuple>
 #include <utility>
 
+#include "ferry/nn/file_error.hpp"
 #include "nn/atomic_file.hpp"
-#include "nn/file_error.hpp"
 
 namespace ferry::nn {
 

@@ -1,4 +1,4 @@
-#include "nn/sample.hpp"
+#include "ferry/nn/sample.hpp"
 
 #include <algorithm>
 #include <cmath>

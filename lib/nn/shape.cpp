@@ -1,4 +1,4 @@
-#include "nn/shape.hpp"
+#include "ferry/nn/shape.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "nn/staging.hpp"
+#include "ferry/nn/staging.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // How tokens are read and checked, and where the windows of a batch start.
-#include "nn/token_data.hpp"
+#include "ferry/nn/token_data.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "ferry/error.hpp"
+#include "ferry/nn/file_error.hpp"
+#include "ferry/nn/mapped_file.hpp"
 #include "nn/data/shipped_text.hpp"
-#include "nn/file_error.hpp"
-#include "nn/mapped_file.hpp"
 
 namespace ferry::nn {
 

@@ -1,4 +1,4 @@
-#include "nn/trainer.hpp"
+#include "ferry/nn/trainer.hpp"
 
 #include <algorithm>
 #include <array>

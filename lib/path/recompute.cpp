@@ -146,7 +146,7 @@ bool session_core::could_be_rebuilt_now(entry const& e) const {
   if (e.state() != item_state::dropped || e.device || !e.has_recipe || e.recipe_us < 0) return false;
   return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
     entry const* const input = store_.find(key);
-    return input != nullptr && input->on_device();
+    return input != nullptr && input->on_device() && !writer_failed(*input);
   });
 }
 

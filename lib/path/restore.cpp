@@ -111,6 +111,14 @@ bool session_core::writer_failed(entry const& e) const {
   return e.ready && device_.query(e.ready.ref()) == event_status::failed;
 }
 
+/// An input of the recipe is on the device in name only.
+bool session_core::reads_what_was_lost(entry const& e) const {
+  return std::ranges::any_of(e.how->inputs.keys(), [this](item_key const& key) {
+    entry const* const input = store_.find(key);
+    return input != nullptr && input->on_device() && writer_failed(*input);
+  });
+}
+
 /// What stands in the device bytes is not the item: its writer failed. True if it can be had another way.
 bool session_core::forget_device_copy(entry& e) {
   if (e.leases > 1 || !(e.host_copy_good || e.has_recipe)) return false;
@@ -212,6 +220,7 @@ std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const no
 
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
 bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there) {
+  if (reads_what_was_lost(e)) return false;
   try {
     auto const why = rows_there == 0 ? reason::recomputed_sooner_than_transfer : reason::recomputed_rows_still_missing;
     recompute(e, stream, why, seen, rows_there);

@@ -300,45 +300,54 @@ std::optional<item_state> session_core::state(item_key const& key) const {
 
 namespace ferry {
 
+namespace {
+
+path::session_core& of_this_process(path::session_core* core) {
+  core->made_in().require("the session");
+  return *core;
+}
+
+}  // namespace
+
 block::~block() {
-  if (address_ != nullptr) core_->free(*this);
+  if (address_ != nullptr && core_->made_in().is_this_process()) core_->free(*this);
 }
 
 void lease::end() noexcept {
-  if (core_ != nullptr) core_->end(*this);
+  if (core_ != nullptr && core_->made_in().is_this_process()) core_->end(*this);
 }
 
 session::session(device& on, config settings) : core_(new path::session_core(on, std::move(settings))) {}
 session::~session() {
-  if (core_ != nullptr) core_->close();
+  if (core_ != nullptr && core_->made_in().is_this_process()) core_->close();
 }
 
-void session::begin_step() { core_->begin_step(); }
-void session::end_step() { core_->end_step(); }
-void session::synchronize() { core_->synchronize(); }
+void session::begin_step() { of_this_process(core_).begin_step(); }
+void session::end_step() { of_this_process(core_).end_step(); }
+void session::synchronize() { of_this_process(core_).synchronize(); }
 block session::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
-  return core_->allocate(bytes, stream, purpose);
+  return of_this_process(core_).allocate(bytes, stream, purpose);
 }
 lease session::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
-  return core_->save(key, std::move(memory), stream, std::move(how));
+  return of_this_process(core_).save(key, std::move(memory), stream, std::move(how));
 }
 lease session::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
                     recipe how) {
-  return core_->save(key, memory, stream, std::move(on_release), std::move(how));
+  return of_this_process(core_).save(key, memory, stream, std::move(on_release), std::move(how));
 }
-lease session::restore(item_key const& key, stream_ref stream) { return core_->restore(key, stream); }
-void session::release(item_key const& key) { core_->release(key); }
-std::optional<item_state> session::state(item_key const& key) const { return core_->state(key); }
-void session::idle_hint(double us) { core_->idle_hint(us); }
-outlook session::foresee(item_key const& key) const { return core_->foresee(key); }
-void session::set_placement(placement_function choose) { core_->set_placement(std::move(choose)); }
-void session::follow(plan planned) { core_->follow(std::move(planned)); }
+lease session::restore(item_key const& key, stream_ref stream) { return of_this_process(core_).restore(key, stream); }
+void session::release(item_key const& key) { of_this_process(core_).release(key); }
+std::optional<item_state> session::state(item_key const& key) const { return of_this_process(core_).state(key); }
+void session::idle_hint(double us) { of_this_process(core_).idle_hint(us); }
+outlook session::foresee(item_key const& key) const { return of_this_process(core_).foresee(key); }
+void session::set_placement(placement_function choose) { of_this_process(core_).set_placement(std::move(choose)); }
+void session::follow(plan planned) { of_this_process(core_).follow(std::move(planned)); }
 plan const* session::followed() const noexcept { return core_->followed(); }
-void session::set_budget(byte_amount budget) { core_->set_budget(budget); }
-void session::record_profile(bool on) { core_->record_profile(on); }
-std::optional<profile> session::recorded_profile() { return core_->recorded_profile(); }
-session_stats session::stats() const { return core_->stats(); }
-std::string session::explain() const { return core_->explain(); }
+void session::set_budget(byte_amount budget) { of_this_process(core_).set_budget(budget); }
+void session::record_profile(bool on) { of_this_process(core_).record_profile(on); }
+std::optional<profile> session::recorded_profile() { return of_this_process(core_).recorded_profile(); }
+session_stats session::stats() const { return of_this_process(core_).stats(); }
+std::string session::explain() const { return of_this_process(core_).explain(); }
 config const& session::settings() const noexcept { return core_->settings(); }
 
 }  // namespace ferry

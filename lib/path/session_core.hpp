@@ -30,6 +30,7 @@
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
 #include "support/pause.hpp"
+#include "support/process.hpp"
 
 namespace ferry::path {
 
@@ -47,6 +48,9 @@ class session_core {
   session_core(device& on, config settings);
   session_core(session_core const&) = delete;
   session_core& operator=(session_core const&) = delete;
+
+  /// In a forked child nothing of it can be used, or must be touched: it is the parent's.
+  [[nodiscard]] support::process_mark const& made_in() const noexcept { return made_in_; }
 
   /// The session is gone; the core follows when the last block and lease have ended.
   void close() noexcept;
@@ -198,6 +202,7 @@ class session_core {
   // restore.cpp
   void bring_back(entry& e, stream_ref stream);
   [[nodiscard]] bool writer_failed(entry const& e) const;
+  [[nodiscard]] bool reads_what_was_lost(entry const& e) const;
   [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
   void wait_for_transfer(entry const& e);
@@ -293,6 +298,7 @@ class session_core {
       boost::intrusive::list<entry, boost::intrusive::member_hook<entry, store::list_hook, &entry::awaiting_offload>,
                              boost::intrusive::constant_time_size<false>>;
 
+  support::process_mark made_in_;
   device& device_;
   config settings_;
   support::logger log_;

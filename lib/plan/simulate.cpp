@@ -242,6 +242,8 @@ void note_plan(simulation& seen, std::uint32_t step, plan const* followed) {
 
 }  // namespace
 
+step_too_long::~step_too_long() = default;
+
 simulation simulate(profile const& step, hardware const& on, simulation_options const& how) {
   step.check();
   simulation result;

@@ -1,4 +1,4 @@
-// The settings' one table, and what is derived from it: the environment, `ferry env`, the README.
+// The settings' one table, and what is derived from it: the environment, `ferry env`, the README, docs/settings.md.
 #include "ferry/config.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "support/parse.hpp"
+#include "support/setting_details.hpp"
 
 namespace ferry {
 
@@ -204,6 +205,10 @@ constexpr std::array settings_table{
         "FERRY_CHECK_ORDER", "host device: report stream-order mistakes", "on or off"),
 };
 
+static_assert(std::ranges::equal(settings_table, support::setting_details, {}, &setting::variable,
+                                 &support::setting_detail::variable),
+              "setting_details.hpp has an entry for every setting, in the order of the table");
+
 constexpr std::string_view prefix = "FERRY_";
 /// Belongs to the tests, which may run in the same environment.
 constexpr std::string_view tests_variable = "FERRY_REQUIRE_GPU";
@@ -260,9 +265,12 @@ std::vector<setting_description> describe_settings(config const& current) {
   config const initial;
   std::vector<setting_description> rows;
   rows.reserve(settings_table.size());
-  for (setting const& s : settings_table) {
-    rows.push_back(
-        {std::string(s.variable), s.get(current), s.get(initial), std::string(s.accepted), std::string(s.meaning)});
+  for (std::size_t i = 0; i < settings_table.size(); ++i) {
+    setting const& s = settings_table.at(i);
+    support::setting_detail const& more = support::setting_details.at(i);
+    rows.push_back({std::string(s.variable), s.get(current), s.get(initial), std::string(s.accepted),
+                    std::string(s.meaning), std::string(more.member), std::string(more.group),
+                    std::string(more.details)});
   }
   return rows;
 }

@@ -14,11 +14,11 @@
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
 #include "ferry/host_device.hpp"
+#include "ferry/nn/ops.hpp"
+#include "ferry/nn/ops_cuda.hpp"
+#include "ferry/nn/staging.hpp"
 #include "nn/error_bounds.hpp"
-#include "nn/ops.hpp"
-#include "nn/ops_cuda.hpp"
 #include "nn/ops_fixture.hpp"
-#include "nn/staging.hpp"
 
 namespace ferry::nn::testing {
 namespace {

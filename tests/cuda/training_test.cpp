@@ -10,9 +10,9 @@
 
 #include "cuda/cuda_fixture.hpp"
 #include "cuda/serial_kernels.hpp"
-#include "nn/ops.hpp"
-#include "nn/ops_cuda.hpp"
-#include "nn/trainer.hpp"
+#include "ferry/nn/ops.hpp"
+#include "ferry/nn/ops_cuda.hpp"
+#include "ferry/nn/trainer.hpp"
 #include "nn/training_fixture.hpp"
 
 namespace ferry::testing {

@@ -25,6 +25,15 @@ run FERRY_LINK_GBPS=5@0,1.5 env
 expect_code 2
 expect_err_has "FERRY_LINK_GBPS='5@0,1.5': some speeds have a step and others have none; accepted: auto"
 
+run FERRY_BUDGET=1GiB env --reference
+expect_code 0
+expect_silence
+[[ "$(grep -c '^### FERRY_' "$scratch/out")" == "${#settings[@]}" ]] || complain "expected a section for each setting"
+expect_out "- default: \`70%\`"
+run env --reference --markdown
+expect_code 2
+expect_err_has "--markdown excludes --reference"
+
 run FERRY_REQUIRE_GPU=1 env
 expect_code 0
 expect_silence

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "nn/ops_cuda.hpp"
+#include "ferry/nn/ops_cuda.hpp"
 #include "nn/training_fixture.hpp"
 #include "support/gpu.hpp"
 

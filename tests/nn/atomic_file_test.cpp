@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/file_error.hpp"
+#include "ferry/nn/file_error.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {

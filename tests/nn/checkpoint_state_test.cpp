@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "nn/checkpoint.hpp"
-#include "nn/file_error.hpp"
+#include "ferry/nn/checkpoint.hpp"
+#include "ferry/nn/file_error.hpp"
+#include "ferry/nn/safetensors.hpp"
 #include "nn/ops_fixture.hpp"
-#include "nn/safetensors.hpp"
 #include "nn/training_fixture.hpp"
 #include "support/temporary_folder.hpp"
 

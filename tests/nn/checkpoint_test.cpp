@@ -1,6 +1,6 @@
 // Models and states in files: what is saved loads again bit for bit, under the names and shapes that Python's
 // transformers uses; what does not fit is refused with the file, the tensor and a fix; a full disk harms nothing.
-#include "nn/checkpoint.hpp"
+#include "ferry/nn/checkpoint.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "nn/file_error.hpp"
+#include "ferry/nn/file_error.hpp"
+#include "ferry/nn/safetensors.hpp"
 #include "nn/ops_fixture.hpp"
-#include "nn/safetensors.hpp"
 #include "nn/training_fixture.hpp"
 #include "support/temporary_folder.hpp"
 

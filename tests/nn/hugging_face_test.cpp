@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
-#include "nn/checkpoint.hpp"
-#include "nn/gpt.hpp"
-#include "nn/safetensors.hpp"
+#include "ferry/nn/checkpoint.hpp"
+#include "ferry/nn/gpt.hpp"
+#include "ferry/nn/safetensors.hpp"
 #include "support/test_devices.hpp"
 
 namespace ferry::nn {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
+#include "ferry/nn/gpt.hpp"
 #include "nn/error_bounds.hpp"
-#include "nn/gpt.hpp"
 #include "nn/model_oracle.hpp"
 #include "nn/ops_fixture.hpp"
 

@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "ferry/nn/parameters.hpp"
+#include "ferry/nn/shape.hpp"
 #include "nn/oracle.hpp"
-#include "nn/parameters.hpp"
-#include "nn/shape.hpp"
 
 namespace ferry::nn::oracle {
 
-/// What a block's backward needs of its forward, as nn/items.hpp names it.
+/// What a block's backward needs of its forward, as ferry/nn/items.hpp names it.
 struct block_tensors {
   values x, ln1, qkv, heads, mid, ln2, fc, act;
 };

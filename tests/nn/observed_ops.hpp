@@ -7,7 +7,7 @@
 #include <functional>
 #include <string_view>
 
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn::testing {
 

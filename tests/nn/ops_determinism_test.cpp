@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 #include "nn/ops_fixture.hpp"
 
 namespace ferry::nn::testing {

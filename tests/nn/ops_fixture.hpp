@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ferry/host_device.hpp"
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn::testing {
 

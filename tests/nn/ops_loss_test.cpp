@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "ferry/nn/ops.hpp"
 #include "nn/error_bounds.hpp"
-#include "nn/ops.hpp"
 #include "nn/ops_fixture.hpp"
 
 namespace ferry::nn::testing {

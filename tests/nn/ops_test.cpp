@@ -1,7 +1,7 @@
 // The operations inside a block, on the host device against the oracle, over shapes that are tiny, odd, and larger than
 // the parts in which an operation works; attention and what comes around the blocks have files of their own. Bounds are
 // those of error_bounds.hpp; results are written over NaNs, so that whatever an operation leaves out shows.
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 #include <gtest/gtest.h>
 

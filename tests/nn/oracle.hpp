@@ -1,8 +1,8 @@
-// The operations of nn/ops.hpp again, from their mathematics and in double precision: what tests compare with. Slow and
-// obviously right; nothing here is taken from the kernels. Each backward is checked against differences of its forward
-// in finite_difference_test.cpp.
+// The operations of ferry/nn/ops.hpp again, from their mathematics and in double precision: what tests compare with.
+// Slow and obviously right; nothing here is taken from the kernels. Each backward is checked against differences of its
+// forward in finite_difference_test.cpp.
 //
-// Letters as in nn/ops.hpp; matrices are row-major, shapes stand beside the parameters.
+// Letters as in ferry/nn/ops.hpp; matrices are row-major, shapes stand beside the parameters.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <numbers>
 #include <vector>
 
-#include "nn/ops.hpp"
+#include "ferry/nn/ops.hpp"
 
 namespace ferry::nn::oracle {
 

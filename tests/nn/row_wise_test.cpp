@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "nn/items.hpp"
+#include "ferry/nn/items.hpp"
 #include "nn/ops_fixture.hpp"
 #include "nn/row_wise.hpp"
 

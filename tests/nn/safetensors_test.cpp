@@ -1,5 +1,5 @@
 // Weights in files: what is written reads back the same, here and in Python; what is damaged is refused with words.
-#include "nn/safetensors.hpp"
+#include "ferry/nn/safetensors.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "ferry/error.hpp"
-#include "nn/file_error.hpp"
+#include "ferry/nn/file_error.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {

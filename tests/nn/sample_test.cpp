@@ -1,5 +1,5 @@
 // Text from a model: the same for a seed, the likeliest at temperature zero, and as much as is asked for.
-#include "nn/sample.hpp"
+#include "ferry/nn/sample.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

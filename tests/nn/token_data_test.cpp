@@ -1,5 +1,5 @@
 // The training data: what is refused and with which words, and that batches are what they promise to be.
-#include "nn/token_data.hpp"
+#include "ferry/nn/token_data.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "ferry/error.hpp"
+#include "ferry/nn/file_error.hpp"
 #include "nn/data/shipped_text.hpp"
-#include "nn/file_error.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {

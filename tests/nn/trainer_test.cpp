@@ -1,6 +1,6 @@
 // The trainer: it learns, its schedule and its update are what they say, it can be stopped and gone on with, and
 // nothing that is asked of it beside training changes training.
-#include "nn/trainer.hpp"
+#include "ferry/nn/trainer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "ferry/error.hpp"
+#include "ferry/nn/sample.hpp"
 #include "nn/error_bounds.hpp"
-#include "nn/sample.hpp"
 #include "nn/training_fixture.hpp"
 
 namespace {

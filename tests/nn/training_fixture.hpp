@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
+#include "ferry/nn/trainer.hpp"
 #include "nn/ops_fixture.hpp"
-#include "nn/trainer.hpp"
 
 namespace ferry::nn::testing {
 

@@ -159,8 +159,7 @@ TEST(BadProfile, CheckNamesThePlace) {
   EXPECT_THAT(message([](step& s) { s.need_order.push_back(s.need_order.front()); }),
               StartsWith("need_order: 'dropout' of segment 2 stands there twice; "));
   EXPECT_THAT(message([](step& s) {
-                for (int i = 0; i < 9; ++i)
-                  s.segments[3].items.push_back({"i" + std::to_string(i), limits::bytes, {}, {}});
+                for (int i = 0; i < 9; ++i) s.segments[3].items.push_back({std::to_string(i), limits::bytes, {}, {}});
               }),
               StartsWith("segments[3].items[7].bytes: makes all items together exceed 2^53 bytes; "));
   EXPECT_THAT(message([](step& s) { s.segments.resize(limits::segments + 1); }),

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "ferry/device.hpp"
-#include "nn/gpt.hpp"
-#include "nn/items.hpp"
-#include "nn/ops.hpp"
-#include "nn/parameters.hpp"
+#include "ferry/nn/gpt.hpp"
+#include "ferry/nn/items.hpp"
+#include "ferry/nn/ops.hpp"
+#include "ferry/nn/parameters.hpp"
 
 namespace ferry::testing {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ferry/model_profile.hpp"
-#include "nn/items.hpp"
-#include "nn/parameters.hpp"
+#include "ferry/nn/items.hpp"
+#include "ferry/nn/parameters.hpp"
 #include "nn/training_fixture.hpp"
 
 namespace ferry {

@@ -291,6 +291,9 @@ TEST(DescribeSettings, CoversEverySettingOnce) {
     EXPECT_EQ(row.value, row.initial);
     EXPECT_FALSE(row.accepted.empty());
     EXPECT_FALSE(row.meaning.empty());
+    EXPECT_FALSE(row.member.empty()) << row.variable;
+    EXPECT_FALSE(row.group.empty()) << row.variable;
+    EXPECT_TRUE(row.details.ends_with('.')) << row.variable << ": " << row.details;
     EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the README's table";
   }
   EXPECT_EQ(seen.size(), 21u);

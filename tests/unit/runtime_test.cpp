@@ -355,6 +355,81 @@ TEST_F(Idle, AHintIsAsGoodAsAWait) {
   EXPECT_EQ(asked_.size(), 1U);
 }
 
+/// Item 0, which the recipe of another one reads, is written by a kernel that fails. In the order of need: 3 stays, 2
+/// comes over the link, 1 was dropped or stays, 0 is lost.
+class LostInput : public Runtime {
+ protected:
+  static constexpr auto recipe_time = 300us;
+
+  void start() {
+    config settings;
+    settings.run_ahead = 16;  // a host that waits for a segment's mark is told of what failed before it
+    Runtime::start(8, settings);
+  }
+
+  /// `reader` has a recipe that reads item 0.
+  void forward(std::uint32_t reader, placement_function choose) {
+    begin(std::move(choose));
+    save(key(3));
+    for (std::uint32_t const s : {2U, 1U}) save_reader(s, reader);
+    settle();
+    save(key(0));
+  }
+  void save_reader(std::uint32_t segment, std::uint32_t reader) {
+    save(key(segment), 0us, segment == reader ? rebuilding(recipe_time, {key(0)}) : ferry::recipe{});
+  }
+  void learn(std::uint32_t reader) {
+    forward(reader, [=](item_info const& item) {
+      return item.key.segment == reader ? placement::recompute
+             : item.key.segment == 2    ? placement::offload
+                                        : placement::keep;
+    });
+    for (std::uint32_t s = 4; s-- > 0;) use(key(s), "use " + std::to_string(s));
+    end();
+    asked_.clear();
+  }
+  void lose_input() {
+    EXPECT_THROW(compute_->synchronize(), stream_error);
+    session_->release(key(3));
+  }
+  void expect_lost(std::uint32_t segment) {
+    expect_error<stream_error>([&] { static_cast<void>(session_->restore(key(segment), *compute_)); }, "'make'");
+  }
+};
+
+TEST_F(LostInput, NothingIsRebuiltAheadFromIt) {
+  start();
+  learn(1);
+  device_->fail({.name = "make", .nth = 4});
+  forward(1, [](item_info const& item) {
+    return item.key.segment == 1 ? placement::recompute : item.key.segment == 2 ? placement::offload : placement::keep;
+  });
+  ASSERT_EQ(session_->state(key(1)), item_state::dropped);
+  ASSERT_EQ(session_->state(key(2)), item_state::hosted);
+  lose_input();
+  use(key(2), "use 2");  // who waits for it has nothing to do with what was lost
+  compute_->synchronize();
+  session_->idle_hint(1e6);
+  EXPECT_EQ(seen_["use 2"], all('m'));
+  EXPECT_TRUE(asked_.empty());
+  expect_lost(1);
+  expect_lost(0);
+}
+
+TEST_F(LostInput, WhatIsOnTheHostComesFromThere) {
+  start();
+  learn(2);
+  device_->fail({.name = "make", .nth = 4});
+  forward(2, [](item_info const& item) { return item.key.segment == 2 ? placement::offload : placement::keep; });
+  ASSERT_EQ(session_->state(key(2)), item_state::hosted);
+  lose_input();
+  use(key(2), "use 2");  // its recipe would be sooner
+  compute_->synchronize();
+  EXPECT_EQ(seen_["use 2"], all('m'));
+  EXPECT_TRUE(asked_.empty());
+  expect_lost(0);
+}
+
 TEST_F(Idle, AHintThatMakesNoSenseIsRefused) {
   start(8);
   expect_error<error>([&] { session_->idle_hint(10); }, "idle_hint", "begin_step");

@@ -23,6 +23,7 @@ namespace {
 struct flags {
   std::string json_file;
   bool markdown = false;
+  bool reference = false;
 };
 
 /// The environment, and what is wrong with it.
@@ -74,6 +75,30 @@ void print_markdown() {
   }
 }
 
+std::string capitalized(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() += 'A' - 'a';
+  return text;
+}
+
+/// docs/settings.md: defaults only, the same wherever it is made.
+void print_reference() {
+  fmt::print(
+      "<!-- Written by scripts/docs from the settings' table in the code; changes here are lost. -->\n"
+      "# Settings\n\n"
+      "Every setting is an environment variable and a member of `ferry::config`; in C, `ferry_settings_set` takes the\n"
+      "variable's name. A value that does not parse or is out of range, and a `FERRY_` variable that does not exist, "
+      "are\n"
+      "errors that say what is accepted. `ferry env` shows the settings in force and where each comes from. A setting\n"
+      "that changed nothing is named at the end of a run (`FERRY_LOG=info`, `session::explain`).\n");
+  std::string group;
+  for (setting_description const& row : describe_settings(config{})) {
+    if (row.group != group) fmt::print("\n## {}\n", row.group);
+    group = row.group;
+    fmt::print("\n### {}\n\n{}.\n\n- default: `{}`\n- accepts: {}\n- in C++: `ferry::config::{}`\n\n{}\n", row.variable,
+               capitalized(row.meaning), row.initial, row.accepted, row.member, row.details);
+  }
+}
+
 nlohmann::ordered_json json_of(environment const& current) {
   auto settings = nlohmann::ordered_json::array();
   for (setting_description const& row : describe_settings(current.settings)) {
@@ -92,6 +117,10 @@ exit_code run(flags const& chosen) {
     print_markdown();
     return success;
   }
+  if (chosen.reference) {
+    print_reference();
+    return success;
+  }
   environment const current = read_environment();
   if (!chosen.json_file.empty()) write_output(chosen.json_file, text_of(json_of(current)));
   if (!is_standard_output(chosen.json_file)) print_settings(current);
@@ -108,7 +137,11 @@ runner add_env(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("env", "Settings: values, where they come from, what they mean");
   auto* const json = add_file_flag(*command, "--json", chosen->json_file,
                                    "Write the settings to this file too, as JSON; - is standard output", "Options");
-  command->add_flag("--markdown", chosen->markdown, "Print the README's table of defaults instead")->excludes(json);
+  auto* const table = command->add_flag("--markdown", chosen->markdown, "Print the README's table of defaults instead");
+  auto* const reference = command->add_flag("--reference", chosen->reference,
+                                            "Print docs/settings.md instead: defaults, and what each setting affects");
+  table->excludes(json)->excludes(reference);
+  reference->excludes(json);
   command->footer("Examples:\n  ferry env\n  FERRY_POLICY=offload ferry env --json -");
   return [chosen] { return run(*chosen); };
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "nn/kernels/adamw_step.hpp"
+#include "ferry/nn/adamw_step.hpp"
 #include "nn/kernels/kernel.hpp"
 
 namespace ferry::nn::kernels::FERRY_KERNELS {

@@ -5,7 +5,7 @@
 // that enqueue the kernel on a stream.
 #pragma once
 
-#include "nn/kernels/adamw_step.hpp"
+#include "ferry/nn/adamw_step.hpp"
 
 struct CUstream_st;  // what a cudaStream_t points to
 

@@ -3,9 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ferry/nn/file_error.hpp"
+#include "ferry/nn/safetensors.hpp"
 #include "fuzz.hpp"
-#include "nn/file_error.hpp"
-#include "nn/safetensors.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ferry/config.hpp"
+#include "ferry/nn/shape.hpp"
 #include "ferry/plan.hpp"
-#include "nn/shape.hpp"
 
 namespace ferry::command {
 

@@ -16,11 +16,11 @@
 #include "common/output_file.hpp"
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
+#include "ferry/nn/checkpoint.hpp"
+#include "ferry/nn/file_error.hpp"
+#include "ferry/nn/items.hpp"
+#include "ferry/nn/ops_cuda.hpp"
 #include "nn/atomic_file.hpp"
-#include "nn/checkpoint.hpp"
-#include "nn/file_error.hpp"
-#include "nn/items.hpp"
-#include "nn/ops_cuda.hpp"
 
 namespace ferry::command {
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "ferry/config.hpp"
-#include "nn/shape.hpp"
-#include "nn/token_data.hpp"
-#include "nn/trainer.hpp"
+#include "ferry/nn/shape.hpp"
+#include "ferry/nn/token_data.hpp"
+#include "ferry/nn/trainer.hpp"
 
 namespace ferry::command {
 

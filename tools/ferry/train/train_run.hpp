@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ferry/device.hpp"
+#include "ferry/nn/ops.hpp"
+#include "ferry/nn/trainer.hpp"
 #include "ferry/session.hpp"
-#include "nn/ops.hpp"
-#include "nn/trainer.hpp"
 #include "train_options.hpp"
 
 namespace ferry::command {
