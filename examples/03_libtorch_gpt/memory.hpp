@@ -14,9 +14,8 @@ class counting_allocator final : public c10::Allocator {
  public:
   /// In force from now on, for the rest of the program.
   static counting_allocator& install() {
-    static counting_allocator only;
-    c10::SetCPUAllocator(&only, 255);
-    return only;
+    c10::SetCPUAllocator(&only(), 255);
+    return only();
   }
 
   void start() noexcept { peak_ = now_.load(); }
@@ -32,24 +31,33 @@ class counting_allocator final : public c10::Allocator {
 #endif
 
  private:
-  struct piece {
-    counting_allocator* by;
-    std::size_t bytes;
-    c10::DataPtr memory;
-  };
+  static constexpr std::size_t header_bytes = 64;  // as aligned as LibTorch wants its memory
 
+  /// LibTorch also frees by the address alone, so the size stands before it.
   c10::DataPtr count(std::size_t bytes) {
-    auto held = std::make_unique<piece>(piece{this, bytes, before_->allocate(bytes)});
+    c10::Device const here(c10::kCPU);
+    if (bytes == 0) return {nullptr, nullptr, &c10::detail::deleteNothing, here};
+    auto* const whole = static_cast<std::byte*>(before_->raw_allocate(header_bytes + bytes));
+    std::memcpy(whole, &bytes, sizeof bytes);
     std::size_t const now = now_ += bytes;
     std::size_t peak = peak_;
     while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
     }
-    void* const address = held->memory.get();
-    return {address, held.release(), &end, c10::Device(c10::kCPU)};
+    return {whole + header_bytes, whole + header_bytes, &end, here};
   }
-  static void end(void* context) {
-    std::unique_ptr<piece> const gone(static_cast<piece*>(context));
-    gone->by->now_ -= gone->bytes;
+  static void end(void* address) {
+    if (address == nullptr) return;
+    auto& by = only();
+    auto* const whole = static_cast<std::byte*>(address) - header_bytes;
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, whole, sizeof bytes);
+    by.now_ -= bytes;
+    by.before_->raw_deallocate(whole);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &end; }
+  static counting_allocator& only() {
+    static auto* const made = new counting_allocator;  // tensors may outlive every destructor
+    return *made;
   }
 
   c10::Allocator* before_ = c10::GetCPUAllocator();

@@ -150,6 +150,7 @@ TEST_P(TorchModels, KeepingAll) {
   EXPECT_EQ(stats_.device_to_host.bytes, 0U);
   EXPECT_GT(did_.back_in_place, 0U);
   EXPECT_EQ(did_.back_from_ferry, 0U);
+  EXPECT_GT(stats_.device.peak_bytes, GetParam().small_budget_bytes) << "which the other tests have to do with";
 }
 
 TEST_P(TorchModels, OffloadingUnderASmallBudget) {
