@@ -84,6 +84,7 @@ struct adapter_stats {
   }
 };
 
+/// A Ferry session for tensors: a handle to state that is shared with everything saved in it.
 class session {
  public:
   /// Makes the device that the settings name. Throws: as `make_device` and `ferry::session`.
@@ -112,6 +113,7 @@ class session {
   std::shared_ptr<detail::state> state_;
 };
 
+/// What a guard calls its items, and what it leaves alone.
 struct guard_options {
   std::uint32_t micro_batch = 0;
   std::uint32_t segment = 0;
@@ -168,6 +170,7 @@ class pause_guard {
   std::unique_ptr<detail::context> context_;
 };
 
+/// How a function is run again.
 struct checkpoint_options {
   /// The random generators start a recomputation as they started the first run, and are then put back.
   bool keep_random_state = true;
