@@ -25,8 +25,8 @@ for name in ferry ferry_nn; do
   readelf -d "$library" | grep -q "SONAME.*\[lib$name.so.${version%%.*}\]" || fail "$library has another SONAME"
   ! readelf -d "$library" | grep -E 'R(UN)?PATH' | grep -vF "[\$ORIGIN]" || fail "$library has paths of the build in it"
 done
-! grep -rlF -e "$build" -e "$source" lib* share/man share/bash-completion share/zsh 2>/dev/null ||
-  fail "files above have paths of the build in them"
+! grep -rlIF -e "$build" -e "$source" lib* share/man share/bash-completion share/zsh 2>/dev/null ||
+  fail "the texts above have paths of the build in them"
 
 expect "ferry $version" bin/ferry --version
 expect FERRY_BUDGET bin/ferry env
