@@ -179,7 +179,8 @@ typedef struct ferry_access {
 } ferry_access;
 
 /** Work for a stream. Anything but 0 makes the work fail, and with it what is ordered behind it: FERRY_ERROR_STREAM at
- * the next synchronisation or restore that meets it. */
+ *  the next synchronisation or restore that meets it. Work that calls Ferry would wait for itself: it may use settings
+ * and plans, everything else is refused with FERRY_ERROR_BUSY. */
 typedef int (*ferry_work_function)(void* user);
 
 /** A stream of the device's own for computation. The name has at most 31 characters. */

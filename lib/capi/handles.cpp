@@ -61,6 +61,15 @@ std::string_view name_of(std::uint64_t kind) noexcept {
   return kind < kind_names.size() ? kind_names[kind] : std::string_view("unknown");
 }
 
+thread_local constinit bool working = false;
+
+[[noreturn]] void refuse_work(char const* argument) {
+  throw refusal(FERRY_ERROR_BUSY,
+                fmt::format("'{}' is used by work on a stream, which would wait for itself; enqueue from "
+                            "the trainer's thread or from a recipe",
+                            argument));
+}
+
 [[noreturn]] void refuse(void const* handle, handle_kind kind, char const* argument) {
   std::string_view const wanted = name_of(static_cast<std::uint64_t>(kind));
   if (handle == nullptr) {
@@ -86,6 +95,9 @@ std::string_view name_of(std::uint64_t kind) noexcept {
 }
 
 }  // namespace
+
+at_work::at_work() noexcept { working = true; }
+at_work::~at_work() { working = false; }
 
 bool looks_like_one(void const* value) noexcept { return (number_of(value) & handle_bit) != 0; }
 
@@ -131,6 +143,7 @@ void* acquire(void* handle, handle_kind kind, char const* argument) {
   slot* const place = looks_like_one(handle) ? slot_at(number & low_mask) : nullptr;
   bool const right_kind = ((number >> kind_shift) & 0xFF) == static_cast<std::uint64_t>(kind);
   if (place == nullptr || !right_kind) refuse(handle, kind, argument);
+  if (working && kind != handle_kind::settings && kind != handle_kind::plan) refuse_work(argument);
   std::uint64_t word = place->word.load(std::memory_order_relaxed);
   do {
     if ((word & ~low_mask) != (number & ~low_mask)) refuse(handle, kind, argument);

@@ -35,6 +35,16 @@ void release(void* handle) noexcept;
 /// Makes a handle stale if nobody but `own_uses` of the caller's uses it; those need no `release` then.
 [[nodiscard]] bool retire(void* handle, std::uint32_t own_uses) noexcept;
 
+/// As long as this lives, the thread runs work of a stream, which cannot wait for itself: it may use settings and
+/// plans, and is refused everything else.
+class at_work {
+ public:
+  at_work() noexcept;
+  at_work(at_work const&) = delete;
+  at_work& operator=(at_work const&) = delete;
+  ~at_work();
+};
+
 /// Has a handle's form; a pointer into memory has not.
 [[nodiscard]] bool looks_like_one(void const* value) noexcept;
 

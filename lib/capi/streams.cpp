@@ -28,6 +28,7 @@ struct c_work {
   ferry_work_function work;
   void* user;
   void operator()() const {
+    handles::at_work const here;
     if (int const code = work(user); code != 0) {
       throw error(fmt::format("the function returned {}; 0 would have been success", code));
     }

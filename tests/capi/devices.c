@@ -132,6 +132,39 @@ static void test_streams(ferry_device* device, ferry_device* other) {
   FAILS(FERRY_ERROR_INVALID_HANDLE, "gone", ferry_stream_destroy(stream));
 }
 
+/* Work that calls Ferry, on the stream's own thread (host) or on the one that waits for it (sim). */
+static int call_from_work(void* user) {
+  rig const* on = user;
+  ferry_settings* settings = NULL;
+  ferry_stats stats;
+  stats.size = sizeof stats;
+  FAILS(FERRY_ERROR_BUSY, "'stream' is used by work on a stream", ferry_stream_synchronize(on->stream));
+  FAILS(FERRY_ERROR_BUSY, "'stream' is used by work on a stream", ferry_stream_destroy(on->stream));
+  FAILS(FERRY_ERROR_BUSY, "'stream' is used by work on a stream",
+        ferry_stream_launch(on->stream, "more", count_up, NULL, NULL, 0));
+  FAILS(FERRY_ERROR_BUSY, "'session' is used by work on a stream", ferry_session_stats(on->session, &stats));
+  FAILS(FERRY_ERROR_BUSY, "'device' is used by work on a stream", ferry_device_destroy(on->device));
+  OK(ferry_settings_create(&settings));
+  OK(ferry_settings_set(settings, "FERRY_BUDGET", "1MiB"));
+  OK(ferry_settings_destroy(settings));
+  return 0;
+}
+
+static void test_calls_from_work(char const* device) {
+  ferry_settings* settings = host_settings("keep", "1MiB");
+  rig made = {NULL, NULL, NULL};
+  OK(ferry_settings_set(settings, "FERRY_DEVICE", device));
+  OK(ferry_device_create(settings, &made.device));
+  OK(ferry_stream_create(made.device, "compute", &made.stream));
+  OK(ferry_session_create(made.device, settings, &made.session));
+  OK(ferry_settings_destroy(settings));
+  OK(ferry_stream_launch(made.stream, "calls", call_from_work, &made, NULL, 0));
+  OK(ferry_stream_synchronize(made.stream));
+  OK(ferry_session_destroy(made.session));
+  OK(ferry_stream_destroy(made.stream));
+  OK(ferry_device_destroy(made.device));
+}
+
 /* More accesses than fit the stack. */
 static void test_many_accesses(ferry_device* device) {
   ferry_access touched[40];
@@ -217,5 +250,7 @@ void test_devices(void) {
   OK(ferry_device_destroy(other));
   OK(ferry_device_destroy(device));
   test_order_violations();
+  test_calls_from_work("host");
+  test_calls_from_work("sim");
   test_refuses_to_go();
 }
