@@ -27,7 +27,10 @@ void require(int status, char const* call, call_site where) {
 }
 
 current_device::current_device(int) { throw no_cuda(why); }
-current_device::~current_device() = default;
+current_device::~current_device() {  // clang wants to see members used
+  (void)before_;
+  (void)changed_;
+}
 
 }  // namespace cuda
 

@@ -30,7 +30,9 @@ class dual {
 
   /// Seconds above the ideal time, for prices per byte of memory, of going out and of coming in.
   [[nodiscard]] double value(std::array<double, 3> const& price) const {
-    auto const [memory, out, in] = price;
+    double const memory = price[0];
+    double const out = price[1];
+    double const in = price[2];
     bool const link = out_limit_ > 0 && in_limit_ > 0;
     // Going out is paid by the link up to its rate, and beyond that by host bytes, if they are limited.
     double const on_link = std::min(out, out_limit_);

@@ -21,7 +21,7 @@ using stage = profiled_stage;
 
 #else
 
-class unseen_stage {
+class [[maybe_unused]] unseen_stage {
  public:
   explicit constexpr unseen_stage(char const*) noexcept {}
 };
