@@ -106,7 +106,7 @@ TEST_F(CommandTree, LeavesOutWordsThatAShellWouldExpand) {
 }
 
 TEST_F(CommandTree, EscapesForRoff) {
-  auto const page = manual_page(tree_of(program_), "1.2", {{"FERRY_X", "1", "2", ".accepted", "'meaning"}});
+  auto const page = manual_page(tree_of(program_), "1.2", {{"FERRY_X", "1", "2", ".accepted", "'meaning", "", "", ""}});
   EXPECT_THAT(page, HasSubstr(".TP\n\\fB\\-o\\fR, \\fB\\-\\-output\\fR \\fIFILE\\fR\n\\&.Where\\e it goes\n"));
   EXPECT_THAT(page, HasSubstr("\n\\fBferry bench link\\fR [\\fIOPTION\\fR]... \\fIruns\\fR...\n"));
   EXPECT_THAT(page, HasSubstr("\\fBFERRY_X\\fR [2]\n\\&\\(aqmeaning; accepts \\&.accepted\n"));
