@@ -77,7 +77,7 @@ ferry::torch::session make_session(std::shared_ptr<ferry::device> on, std::strin
 class contest {
  public:
   explicit contest(options const& with)
-      : with_(with), memory_(counting_allocator::install()), link_(make_link(with)), baseline_link_(make_link(with)) {
+      : with_(with), memory_(counting_allocator::install()), baseline_link_(make_link(with)) {
     torch::manual_seed(1);
     model_ = gpt(with.shape);
     text_ = torch::randint(0, with.shape.vocabulary, {with.shape.batch, with.shape.context + 1}, torch::kLong);
@@ -142,7 +142,7 @@ class contest {
     budget_bytes_ = settings.budget.of(keep.ferry_peak_bytes);
     for (auto& each : ways_) {
       if (each.policy.empty() || each.session) continue;
-      each.session.emplace(make_session(link_, each.policy, budget_bytes_));
+      each.session.emplace(make_session(make_link(with_), each.policy, budget_bytes_));
     }
     for (auto& each : ways_) {
       if (each.session) each.session->leave_alone(*model_);
@@ -195,7 +195,6 @@ class contest {
 
   options with_;
   counting_allocator& memory_;
-  std::shared_ptr<ferry::device> link_;
   std::shared_ptr<ferry::device> baseline_link_;
   gpt model_{nullptr};
   at::Tensor text_;
