@@ -27,6 +27,7 @@ struct options {
   int threads = 0;
   double link_gbps = 1;
   std::string budget = "40%";
+  std::size_t memory_mib = 192;
   bool judge = false;
 };
 
@@ -60,7 +61,7 @@ bool same_bits(at::Tensor const& a, at::Tensor const& b) {
 
 std::shared_ptr<ferry::device> make_link(options const& with) {
   ferry::host_device_options made;
-  made.device_bytes = std::size_t{1} << 30;
+  made.device_bytes = made.pinned_bytes = with.memory_mib << 20;
   made.device_to_host = made.host_to_device = {with.link_gbps, 10};
   made.compute_threads = 1;
   return ferry::make_host_device(made);
@@ -71,13 +72,14 @@ ferry::torch::session make_session(std::shared_ptr<ferry::device> on, std::strin
   settings.device = "host";
   settings.set("FERRY_POLICY", policy);
   settings.budget = ferry::byte_amount::exactly(budget);
+  settings.host_budget = ferry::byte_amount::share(1);
   return {std::move(on), settings};
 }
 
 class contest {
  public:
   explicit contest(options const& with)
-      : with_(with), memory_(counting_allocator::install()), link_(make_link(with)), baseline_link_(make_link(with)) {
+      : with_(with), memory_(counting_allocator::install()), baseline_link_(make_link(with)) {
     torch::manual_seed(1);
     model_ = gpt(with.shape);
     text_ = torch::randint(0, with.shape.vocabulary, {with.shape.batch, with.shape.context + 1}, torch::kLong);
@@ -135,14 +137,14 @@ class contest {
   /// A share is of what keeping all takes, which one step tells.
   void find_budget() {
     auto& keep = ways_[1];
-    keep.session.emplace(make_session(make_link(with_), "keep", std::size_t{1} << 30));
+    keep.session.emplace(make_session(make_link(with_), "keep", with_.memory_mib << 20));
     take_turn(keep, false);
     ferry::config settings;
     settings.set("FERRY_BUDGET", with_.budget);
     budget_bytes_ = settings.budget.of(keep.ferry_peak_bytes);
     for (auto& each : ways_) {
       if (each.policy.empty() || each.session) continue;
-      each.session.emplace(make_session(link_, each.policy, budget_bytes_));
+      each.session.emplace(make_session(make_link(with_), each.policy, budget_bytes_));
     }
     for (auto& each : ways_) {
       if (each.session) each.session->leave_alone(*model_);
@@ -195,7 +197,6 @@ class contest {
 
   options with_;
   counting_allocator& memory_;
-  std::shared_ptr<ferry::device> link_;
   std::shared_ptr<ferry::device> baseline_link_;
   gpt model_{nullptr};
   at::Tensor text_;
@@ -215,7 +216,9 @@ double us_per_saved_tensor() {
     for (int i = 0; i < operations; ++i) h = h.sin();
     h.sum().backward();
   };
-  auto session = make_session(ferry::make_host_device({.compute_threads = 1}), "keep", std::size_t{64} << 20);
+  options small;
+  small.memory_mib = 64;
+  auto session = make_session(make_link(small), "keep", std::size_t{64} << 20);
   std::vector<double> plain, guarded;
   std::uint64_t stored = 0;
   for (int round = 0; round < 60; ++round) {
@@ -259,6 +262,9 @@ options parse(int count, char** values) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--budget", with.budget, "device bytes for activations: bytes, or a share of what keeping all takes")
+      ->capture_default_str();
+  app.add_option("--memory", with.memory_mib, "MiB that each session may have on the device, and pinned")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--judge", with.judge,
                "exit code 1 unless: kept overhead <= 2%, <= 3 us a saved tensor, offload not "
