@@ -57,7 +57,7 @@ enum class left_alone : std::uint8_t {
   small,       ///< below FERRY_MIN_BYTES
   parameter,   ///< a leaf that requires a gradient, or a view of one
   excluded,    ///< named by `session::leave_alone`: a buffer, a frozen weight
-  slice,       ///< a small part of a larger storage: see `guard_options::least_share`
+  slice,       ///< a small part of a larger storage (see `guard_options::least_share`), or one that is no view of it
   no_storage,  ///< sparse, nested, opaque or meta: there are no plain bytes to move
   quantized,
   other_device,  ///< not on the session's device

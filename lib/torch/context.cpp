@@ -35,6 +35,7 @@ saved guard_context::pack(at::Tensor const& tensor) { return pack(tensor, {}); }
 saved guard_context::pack(at::Tensor const& tensor, recipe how) {
   state_->seen.fetch_add(1, std::memory_order_relaxed);
   auto why = state_->judge(tensor, least_share_);
+  if (!why && is_part_of_its_own_count(tensor)) why = left_alone::slice;
   if (!why) {
     auto reason = left_alone::outside_step;
     auto handle = state_->store(tensor, where, std::move(how), reason);

@@ -48,4 +48,10 @@ inline bool is_parameter(at::Tensor const& tensor) {
   return base.is_leaf() && base.requires_grad();
 }
 
+/// Part of a storage without being a view, as `unsafe_chunk` makes them for an LSTM's gates: whoever writes to another
+/// part changes no version that this tensor has, so a copy of the storage may be taken too early for the others.
+inline bool is_part_of_its_own_count(at::Tensor const& tensor) {
+  return !tensor.is_view() && static_cast<std::size_t>(tensor.numel()) * tensor.itemsize() < tensor.storage().nbytes();
+}
+
 }  // namespace ferry::torch::detail

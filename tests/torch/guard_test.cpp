@@ -67,6 +67,35 @@ TEST(TorchGuard, OneStorageIsStoredOnceHoweverItIsSaved) {
   EXPECT_TRUE(same_bits(plain, ::torch::autograd::grad({loss}, {base})));
 }
 
+TEST(TorchGuard, PartsThatAreNoViewsMayBeWrittenOneAfterTheOther) {
+  ::torch::manual_seed(3);
+  auto const x = leaf({64, 256});
+  auto session = make_session({.policy = "offload"});
+  // Each part is saved as soon as it is written, and versions of its own hide the writes from the others.
+  auto const gates = [&](bool ferried) {
+    std::vector<at::Tensor> parts = (x * 1).unsafe_chunk(4, 1);
+    for (auto& part : parts) {
+      part.sigmoid_();
+      if (ferried) settle(session);
+    }
+    return (parts[0] * parts[1] + parts[2] * parts[3]).sum();
+  };
+  gates(false).backward();
+  auto const plain = take_gradients({x});
+
+  session.begin_step();
+  at::Tensor loss;
+  {
+    offload_guard const guard{session};
+    loss = gates(true);
+  }
+  settle(session);
+  loss.backward();
+  EXPECT_TRUE(same_bits(plain, take_gradients({x})));
+  EXPECT_GT(session.adapter().count(left_alone::slice), 0U);
+  session.end_step();
+}
+
 TEST(TorchGuard, AStorageThatHasLeftIsStillKnown) {
   auto session = make_session({.policy = "offload"});
   session.begin_step();

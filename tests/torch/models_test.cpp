@@ -127,6 +127,8 @@ struct model_case {
   std::size_t small_budget_bytes;
 };
 
+void PrintTo(model_case const& one, std::ostream* to) { *to << one.name; }
+
 class TorchModels : public ::testing::TestWithParam<model_case> {
  protected:
   void expect_same(session_options const& options, bool checkpoints) {
