@@ -1,9 +1,8 @@
 #include "torch/frame.hpp"
 
 #include <c10/core/GradMode.h>
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -151,10 +150,8 @@ void frame::run_again(tensor_list const& inputs) {
     return;
   }
   if (in_force.missing() > 0) {
-    throw recipe_error(fmt::format(
-        "a checkpointed function saved {} tensors less for backward when it was run again; it must do the same for the "
-        "same inputs",
-        in_force.missing()));
+    throw recipe_error("a checkpointed function saved " + std::to_string(in_force.missing()) +
+                       " tensors less for backward when it was run again; it must do the same for the same inputs");
   }
 }
 
@@ -162,11 +159,8 @@ void frame::catch_value(std::size_t index, at::Tensor const& tensor, std::size_t
   bool const same = index < slots_.size() && tensor.sizes() == at::IntArrayRef(slots_[index].sizes) &&
                     tensor.scalar_type() == slots_[index].type;
   if (!same) {
-    throw recipe_error(
-        fmt::format("a checkpointed function saved another tensor for backward when it was run again (number {}); it "
-                    "must do the same "
-                    "for the same inputs",
-                    index));
+    throw recipe_error("a checkpointed function saved another tensor for backward when it was run again (number " +
+                       std::to_string(index) + "); it must do the same for the same inputs");
   }
   auto& s = slots_[index];
   if (!s.dropped || !s.wanted || s.value.defined()) return;

@@ -1,8 +1,7 @@
 #include "torch/state.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
+#include <string>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -207,17 +206,14 @@ void state::let_go_of_source(item& of, event_ref done) {
 
 c10::Storage state::restore(std::shared_ptr<item> const& wanted) {
   if (locked_by_this_thread()) {
-    throw recipe_error(
-        fmt::format("{} is needed inside a recipe; a checkpointed function must not run backward through "
-                    "tensors saved outside of it",
-                    to_string(wanted->key)));
+    throw recipe_error(to_string(wanted->key) +
+                       " is needed inside a recipe; a checkpointed function must not run backward through tensors "
+                       "saved outside of it");
   }
   hold const held(*this);
   if (!in_step_ || wanted->step != step_) {
-    throw error(
-        fmt::format("{} was saved in a step that has ended; run backward before end_step, and do not keep a graph "
-                    "beyond it",
-                    to_string(wanted->key)));
+    throw error(to_string(wanted->key) +
+                " was saved in a step that has ended; run backward before end_step, and do not keep a graph beyond it");
   }
   if (auto again = wanted->restored.lock()) return c10::Storage(std::move(again));
   auto const stream = streams_->enter();

@@ -1,7 +1,5 @@
 #include "torch/streams.hpp"
 
-#include <fmt/format.h>
-
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
 
@@ -43,9 +41,8 @@ std::unique_ptr<stream_bridge> make_stream_bridge(device& on) {
   if (auto on_gpu = make_cuda_stream_bridge(on)) return on_gpu;
   auto const& has = on.capabilities();
   if (!has.host_addressable || !has.holds_bytes) {
-    throw invalid_argument(fmt::format(
-        "the memory of device '{}' cannot hold tensors; set FERRY_DEVICE=host, or cuda where there is a GPU",
-        has.name));
+    throw invalid_argument("the memory of device '" + has.name +
+                           "' cannot hold tensors; set FERRY_DEVICE=host, or cuda where there is a GPU");
   }
   return std::make_unique<cpu_stream_bridge>(on);
 }

@@ -1,6 +1,8 @@
 // Models written by LibTorch's conventions, trained for a few steps with and without the guard, under every kind of
 // policy and budgets far below what keeping all takes: outputs, gradients, parameters, buffers and the random stream
 // have the same bits.
+#include <torch/version.h>
+
 #include "torch/support.hpp"
 
 namespace ferry::torch::testing {
@@ -127,6 +129,9 @@ struct model_case {
   std::size_t small_budget_bytes;
 };
 
+// From 2.0 on an LSTM's layer saves one workspace of 292 KiB.
+constexpr std::size_t lstm_budget_bytes = (TORCH_VERSION_MAJOR >= 2 ? 512 : 128) << 10;
+
 void PrintTo(model_case const& one, std::ostream* to) { *to << one.name; }
 
 class TorchModels : public ::testing::TestWithParam<model_case> {
@@ -182,7 +187,7 @@ TEST_P(TorchModels, CheckpointedUnderEveryPolicy) {
 INSTANTIATE_TEST_SUITE_P(All, TorchModels,
                          ::testing::Values(model_case{"MlpWithDropout", &mlp_with_dropout, 64 << 10},
                                            model_case{"CnnWithBatchNorm", &cnn_with_batch_norm, 160 << 10},
-                                           model_case{"Lstm", &lstm, 128 << 10},
+                                           model_case{"Lstm", &lstm, lstm_budget_bytes},
                                            model_case{"TransformerEncoder", &transformer_encoder, 128 << 10}),
                          [](auto const& one) { return one.param.name; });
 
