@@ -68,6 +68,7 @@ struct config {
   unsigned run_ahead = 1;                               ///< segments the host may be ahead of the device
   bool insure = true;                                   ///< plans ferry only what could be rebuilt
   bool adapt = true;                                    ///< plan again, and tune, when steps are not as forecast
+  unsigned plan_effort = 0;                             ///< moves of each search for a plan; 0: by the clock
   double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
   std::string trace_file;  ///< where the session writes what happened when, for Perfetto

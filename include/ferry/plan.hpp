@@ -148,6 +148,9 @@ struct plan_options {
   double link_derating = 0.9;         ///< plan with this share of the measured bandwidth
   double fragmentation_margin = 0;    ///< share of the budget left free for gaps
   double time_limit_ms = 500;         ///< for the search; the first plan is made in any case
+  /// Moves of each search, whatever time they take: then the same input gives the same plan everywhere. 0: as many as
+  /// the time limit permits.
+  std::uint64_t effort = 0;
   std::uint64_t seed = 1;
 };
 

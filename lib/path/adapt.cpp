@@ -106,6 +106,7 @@ planning_task session_core::planning_for(profile step) const {
   task.how.link_derating = share_of_link;
   task.how.fragmentation_margin = device_.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
   task.how.time_limit_ms = planning_ms;
+  task.how.effort = settings_.plan_effort;
   task.generation = generation_;
   task.other_links = settings_.adapt;
   return task;

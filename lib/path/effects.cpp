@@ -74,7 +74,7 @@ std::string run_ahead(run const& r) {
   return r.felt.ran_further_ahead ? "" : "the host was never further ahead than one segment";
 }
 
-std::string insure(run const& r) { return r.felt.planned ? "" : "no plan was made"; }
+std::string if_nothing_planned(run const& r) { return r.felt.planned ? "" : "no plan was made"; }
 
 std::string stall_tolerance(run const& r) {
   return r.felt.weighed ? "" : "it never came to a choice between a transfer and a recipe";
@@ -99,8 +99,9 @@ constexpr std::array rules{
     row{"FERRY_MAX_IN_FLIGHT", max_in_flight},
     row{"FERRY_CHUNK_BYTES", chunk_bytes},
     row{"FERRY_RUN_AHEAD", run_ahead},
-    row{"FERRY_INSURE", insure},
+    row{"FERRY_INSURE", if_nothing_planned},
     row{"FERRY_ADAPT", adapt},
+    row{"FERRY_PLAN_EFFORT", if_nothing_planned},
     row{"FERRY_STALL_TOLERANCE_US", stall_tolerance},
     row{"FERRY_VERIFY", if_nothing_copied},
     row{"FERRY_LINK_GBPS", if_nothing_copied},

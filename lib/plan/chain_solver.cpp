@@ -96,7 +96,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
   found.first_ms = milliseconds_since(began);
   bool const plain = chain_.options.empty() && chain_.stalls.empty() && chain_.stages() <= searched_exhaustively;
   if (scored.empty()) {
-    if (plain && options.exact) search_exhaustively(found);
+    if (plain && options.exact) search_exhaustively(found, options.moves);
     found.first_seconds = found.seconds;
     found.solve_ms = milliseconds_since(began);
     return found;
@@ -111,7 +111,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
   if (chain_.stages() <= 256) keep_what_can_stay(chain_, simulator, found.plan, found.seconds);
   found.seconds = simulator.run(found.plan);
   found.schedule = simulator.schedule();
-  if (options.polish && options.exact && plain && !is_best(found)) search_exhaustively(found);
+  if (options.polish && options.exact && plain && !is_best(found)) search_exhaustively(found, options.moves);
   found.proven = found.proven || is_best(found);
   found.solve_ms = milliseconds_since(began);
   return found;
@@ -140,10 +140,12 @@ void chain_solver::polish(chain_solution& found, std::vector<search_result> cons
   }
 }
 
-/// Looks for a schedule of any form that is faster.
-void chain_solver::search_exhaustively(chain_solution& found) const {
+/// Looks for a schedule of any form that is faster, for as long as so many moves of a local search deserve.
+void chain_solver::search_exhaustively(chain_solution& found, std::uint64_t moves) const {
   exact_limits limits;
-  limits.max_nodes = 60'000;  // a tenth of a second
+  constexpr std::uint64_t most_nodes = 60'000;  // a tenth of a second
+  constexpr std::uint64_t nodes_a_move = 12;
+  limits.max_nodes = moves > 0 ? std::min(most_nodes, nodes_a_move * moves) : most_nodes;
   if (found.feasible) limits.upper_bound_s = found.seconds * (1 - 1e-9);
   auto better = exact_search(chain_, limits).solve();
   if (better.feasible) {

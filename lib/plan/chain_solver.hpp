@@ -19,6 +19,7 @@
 namespace ferry::planning {
 
 struct solve_options {
+  static constexpr double no_time_limit = 1e12;
   double time_limit_ms = 0;  ///< 0: what the chain's length deserves
   bool polish = true;        ///< false: the first plan
   bool labels = true;        ///< false: no label pass, where `starts` are good or labels know too little
@@ -60,7 +61,7 @@ class chain_solver {
   [[nodiscard]] std::vector<chain_plan> starts(solve_options const& options) const;
   void polish(chain_solution& found, std::vector<search_result> const& from, solve_options const& options,
               std::chrono::steady_clock::time_point deadline) const;
-  void search_exhaustively(chain_solution& found) const;
+  void search_exhaustively(chain_solution& found, std::uint64_t moves) const;
 
   chain chain_;
   std::shared_ptr<replay_table const> replays_;

@@ -9,6 +9,13 @@ namespace ferry::planning {
 
 namespace {
 
+/// How a search goes that may have this share of all the time.
+solve_options search_of(plan_options const& how, double share_of_time) {
+  return {.time_limit_ms = how.effort > 0 ? solve_options::no_time_limit : share_of_time * how.time_limit_ms,
+          .moves = how.effort,
+          .seed = how.seed};
+}
+
 solved_step pose(profile const& step, hardware const& on, plan_options const& how, bool options_inside,
                  std::shared_ptr<replay_table const> replays, std::vector<link_stall> stalls = {}) {
   solved_step posed;
@@ -24,7 +31,9 @@ std::optional<chain_plan> solve_without_link(profile const& step, hardware on, p
                                              std::shared_ptr<replay_table const> replays) {
   on.device_to_host.gbps = on.host_to_device.gbps = 0;
   auto alone = pose(step, on, how, true, std::move(replays));
-  auto found = alone.solver->solve({.time_limit_ms = 0.2 * how.time_limit_ms, .exact = false, .seed = how.seed});
+  auto options = search_of(how, 0.2);
+  options.exact = false;
+  auto found = alone.solver->solve(options);
   return found.feasible ? std::optional(std::move(found.plan)) : std::nullopt;
 }
 
@@ -33,8 +42,9 @@ std::optional<chain_plan> solve_without_link(profile const& step, hardware on, p
 /// With whole segments first, whose best plan is one of the starts with options: so options never make it worse.
 solved_step solve_step(profile const& step, hardware const& on, plan_options const& how, head_start& from) {
   auto whole = pose(step, on, how, false, from.replays);
-  whole.found = whole.solver->solve(
-      {.time_limit_ms = 0.2 * how.time_limit_ms, .seed = how.seed, .starts = std::exchange(from.whole, {})});
+  auto options = search_of(how, 0.2);
+  options.starts = std::exchange(from.whole, {});
+  whole.found = whole.solver->solve(options);
   from.replays = whole.solver->share_replays();
   auto starts = std::exchange(from.inside, {});
   if (whole.found.feasible) {
@@ -45,8 +55,9 @@ solved_step solve_step(profile const& step, hardware const& on, plan_options con
     if (auto alone = solve_without_link(step, on, how, from.replays)) starts.push_back(std::move(*alone));
   }
   auto inside = pose(step, on, how, true, from.replays);
-  inside.found =
-      inside.solver->solve({.time_limit_ms = 0.6 * how.time_limit_ms, .seed = how.seed, .starts = std::move(starts)});
+  options = search_of(how, 0.6);
+  options.starts = std::move(starts);
+  inside.found = inside.solver->solve(options);
   if (inside.found.feasible) from.inside.push_back(inside.found.plan);
   bool const better = inside.found.feasible && (!whole.found.feasible || inside.found.seconds <= whole.found.seconds);
   return better ? std::move(inside) : std::move(whole);
@@ -56,8 +67,10 @@ solved_step solve_around(std::vector<link_stall> stalls, profile const& step, ha
                          plan_options const& how, std::shared_ptr<replay_table const> replays,
                          std::vector<chain_plan> plans) {
   auto solved = pose(step, on, how, true, std::move(replays), std::move(stalls));
-  solved.found = solved.solver->solve(
-      {.time_limit_ms = how.time_limit_ms, .labels = false, .seed = how.seed, .starts = std::move(plans)});
+  auto options = search_of(how, 1);
+  options.labels = false;
+  options.starts = std::move(plans);
+  solved.found = solved.solver->solve(options);
   return solved;
 }
 

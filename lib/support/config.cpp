@@ -114,6 +114,13 @@ std::string link_gbps_text(config const& settings) {
 
 link_value link_latency_us(std::string_view text) { return support::read_link_pair(text, 0, most_latency_us); }
 
+/// 0 stands for auto.
+unsigned plan_effort(std::string_view text) {
+  constexpr unsigned most = 10'000'000;
+  return support::trimmed(text) == "auto" ? 0 : support::read_count(text, 1, most);
+}
+std::string plan_effort_text(unsigned moves) { return moves == 0 ? "auto" : count_text(moves); }
+
 double tolerance_us(std::string_view text) { return support::read_number(text, 0, most_tolerance_us); }
 
 /// A path is taken as it stands, blanks included.
@@ -171,6 +178,11 @@ constexpr std::array settings_table{
     row<&config::adapt, word_value<bool, switch_words>, word_text<bool, switch_words>>(
         "FERRY_ADAPT", "plan again when steps are not as forecast, and try neighbouring settings for speed",
         "on or off"),
+    row<&config::plan_effort, plan_effort, plan_effort_text>(
+        "FERRY_PLAN_EFFORT",
+        "moves of each search for a plan, whatever time they take, so that a step's plan is always the same; auto "
+        "searches by the clock",
+        "auto, or 1 to 10000000"),
     row<&config::stall_tolerance_us, tolerance_us, write_number>(
         "FERRY_STALL_TOLERANCE_US", "how much later than its recipe a transfer may be before the recipe is taken",
         "microseconds, 0 to 1e9"),

@@ -74,6 +74,11 @@ inline constexpr std::array setting_details{
         "For policy `auto`. `off`: the first plan stays, until the batch or the budget is another, and so do "
         "run-ahead, chunks and bytes in flight. Late transfers are still replaced by recipes."},
     setting_detail{
+        "FERRY_PLAN_EFFORT", "plan_effort", moving_group,
+        "For policy `auto`. By the clock, the first plan may take 150 ms and each later one 60 ms, so a faster machine "
+        "finds better plans, and two runs may follow different ones. With a number of moves, the same step gives the "
+        "same plan on every machine; 5000 is about what the clock permits for a dozen segments."},
+    setting_detail{
         "FERRY_STALL_TOLERANCE_US", "stall_tolerance_us", moving_group,
         "Larger values keep to the plan, at the price of waiting; 1e9 turns the replacement of late transfers "
         "off. Under every policy, and only for items that have a recipe."},

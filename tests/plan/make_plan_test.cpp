@@ -72,6 +72,19 @@ TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsForGpts) {
   }
 }
 
+TEST(MakePlan, WithAnEffortTheClockChangesNothing) {
+  auto const on = named_hardware("rtx4090");
+  auto const step = small_gpt(on);
+  auto how = exactly(bytes_of(step) / 4);
+  how.effort = 200;
+  how.time_limit_ms = 1e-3;
+  auto const hurried = make_plan(step, on, how);
+  how.time_limit_ms = 1e6;
+  EXPECT_EQ(make_plan(step, on, how), hurried);
+  how.effort = 4000;
+  EXPECT_LE(make_plan(step, on, how).step_us, hurried.step_us * (1 + 1e-9)) << "more effort, no worse a plan";
+}
+
 TEST(MakePlan, StaysInsideTheBudgetWhateverTheTiming) {
   auto const on = named_hardware("a100-80");
   auto const step = small_gpt(on);

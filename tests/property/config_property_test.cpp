@@ -63,6 +63,7 @@ config any_config() {
   c.run_ahead = *rc::gen::inRange(1u, 65u);
   c.insure = *rc::gen::arbitrary<bool>();
   c.adapt = *rc::gen::arbitrary<bool>();
+  c.plan_effort = *rc::gen::inRange(0u, 10'000'001u);
   c.stall_tolerance_us = *fraction_above_zero() * 1e9;
   c.verify = *rc::gen::element(ferry::verify_mode::off, ferry::verify_mode::checksum);
   c.trace_file = *rc::gen::element<std::string>("", "trace.json");
@@ -94,6 +95,7 @@ void expect_same(config const& a, config const& b) {
   RC_ASSERT(a.policy == b.policy);
   RC_ASSERT(a.insure == b.insure);
   RC_ASSERT(a.adapt == b.adapt);
+  RC_ASSERT(a.plan_effort == b.plan_effort);
   RC_ASSERT(a.min_bytes == b.min_bytes);
   RC_ASSERT(a.max_in_flight == b.max_in_flight);
   RC_ASSERT(a.chunk_bytes == b.chunk_bytes);

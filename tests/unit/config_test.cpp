@@ -195,6 +195,10 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_POLICY=plan=",
                             "FERRY_INSURE=yes",
                             "FERRY_ADAPT=maybe",
+                            "FERRY_PLAN_EFFORT=0",
+                            "FERRY_PLAN_EFFORT=10000001",
+                            "FERRY_PLAN_EFFORT=-5",
+                            "FERRY_PLAN_EFFORT=much",
                             "FERRY_POLICY=Keep",
                             "FERRY_DEVICE=",
                             "FERRY_DEVICE=gpu",
@@ -296,7 +300,7 @@ TEST(DescribeSettings, CoversEverySettingOnce) {
     EXPECT_TRUE(row.details.ends_with('.')) << row.variable << ": " << row.details;
     EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the README's table";
   }
-  EXPECT_EQ(seen.size(), 21u);
+  EXPECT_EQ(seen.size(), 22u);
 }
 
 TEST(DescribeSettings, DefaultsReadBackAsThemselves) {
