@@ -45,7 +45,8 @@ void sim_machine::set_link(copy_direction direction, link_speed speed) {
   link_of(direction).speed = checked_speed(speed);
 }
 
-sim_machine::sim_machine(link_speed device_to_host, link_speed host_to_device) {
+sim_machine::sim_machine(link_speed device_to_host, link_speed host_to_device, bool recalls_copies)
+    : recalls_copies_(recalls_copies) {
   set_link(copy_direction::device_to_host, device_to_host);
   set_link(copy_direction::host_to_device, host_to_device);
 }
@@ -141,7 +142,7 @@ bool sim_machine::failure_is_due(label const& name) {
 }
 
 void sim_machine::finish(sim_stream& stream, std::optional<std::string> const& cause) {
-  if (cause) {
+  if (cause && !stream.poisoned()) {  // one failure covers the next, until it is reported
     stream.fail_head({stream.head().name.str(), fmt::format("the operation '{}' failed on the stream '{}': {}",
                                                             stream.head().name.view(), stream.name().view(), *cause)});
   }
@@ -190,7 +191,7 @@ bool sim_machine::start(sim_stream& stream) {
         stream.fail_head(
             {why->operation, fmt::format("{}; the stream '{}' waited for it", why->message, stream.name().view())});
       }
-    } else if (stream.poisoned()) {
+    } else if (stream.poisoned() && (recalls_copies_ || !std::holds_alternative<sim_copy>(head.work))) {
       // Skipped below.
     } else if (auto* const stamp = std::get_if<sim_stamp>(&head.work)) {
       if (stamp->event->mark == sim_ticket{&stream, stream.completed() + 1}) stamp->event->stamp = now();

@@ -35,7 +35,7 @@ class sim_pace {
 
 class sim_machine {
  public:
-  sim_machine(link_speed device_to_host, link_speed host_to_device);
+  sim_machine(link_speed device_to_host, link_speed host_to_device, bool recalls_copies);
   sim_machine(sim_machine const&) = delete;
   sim_machine& operator=(sim_machine const&) = delete;
 
@@ -102,6 +102,7 @@ class sim_machine {
   [[nodiscard]] sim_pace& pace_of(sim_engine engine) { return paces_[static_cast<std::size_t>(engine)]; }
   [[nodiscard]] static sim_engine engine_of(sim_task const& task) noexcept;
 
+  bool const recalls_copies_;
   std::atomic<std::int64_t> now_ns_{0};
   std::deque<sim_stream> streams_;
   std::vector<sim_stream*> open_;

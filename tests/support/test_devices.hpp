@@ -99,6 +99,15 @@ inline std::vector<device_factory> all_devices() {
                                .device_to_host = {.gbps = 20, .latency_us = 5},
                                .host_to_device = {.gbps = 20, .latency_us = 5}});
        }},
+      {"sim_like_a_gpu",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         return make_test_sim({.device_bytes = device_bytes,
+                               .pinned_bytes = pinned_bytes,
+                               .device_to_host = {.gbps = 20, .latency_us = 5},
+                               .host_to_device = {.gbps = 20, .latency_us = 5},
+                               .backed = true,
+                               .recalls_copies = false});
+       }},
       {"sim_backed",
        [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
          return make_test_sim({.device_bytes = device_bytes,
