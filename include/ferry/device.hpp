@@ -137,6 +137,10 @@ class virtual_time {
     ~agent() = default;
   };
 
+  /// Agents act at the very instant that something happens. Where they do not, as threads do not, things are noticed late,
+  /// and whoever counts on others has to allow for that.
+  [[nodiscard]] virtual bool is_punctual() const noexcept { return true; }
+
   /// Agents are called in the order they were added.
   virtual void add(agent& added) = 0;
   virtual void remove(agent& removed) noexcept = 0;
@@ -193,6 +197,9 @@ class FERRY_API device {
   /// Throws: `stream_error` if the work marked failed. The stream is usable again afterwards.
   virtual void synchronize(event_ref event) = 0;
   virtual void synchronize(stream_ref stream) = 0;
+  /// Waits for the stream's work, whatever becomes of it. No failure is reported: it stays for whoever is to be told.
+  /// Nothing to wait for if the stream was destroyed.
+  virtual void drain(stream_ref stream) noexcept = 0;
   /// Requires: both complete, created with timing.
   [[nodiscard]] virtual double elapsed_us(event_ref from, event_ref to) = 0;
 

@@ -61,6 +61,9 @@ class cuda_device_implementation final : public cuda_device {
   [[nodiscard]] event_status query(event_ref event) override;
   void synchronize(event_ref event) override;
   void synchronize(stream_ref stream) override { own(stream).synchronize(); }
+  void drain(stream_ref stream) noexcept override {
+    if (stream && stream.owner() == this) own(stream).drain();
+  }
   [[nodiscard]] double elapsed_us(event_ref from, event_ref to) override;
 
   [[nodiscard]] order_hooks* order() noexcept override { return order_; }

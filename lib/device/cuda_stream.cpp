@@ -148,6 +148,15 @@ void gpu_stream::synchronize() {
   if (auto const seen = failures_.unreported(sequence)) report(*seen);
 }
 
+void gpu_stream::drain() noexcept {
+  if (!is_open() || around_.state.is_lost()) return;
+  try {
+    around_.state.require_known(cudaStreamSynchronize(native_), "cudaStreamSynchronize");
+  } catch (cuda_error const&) {
+    // Whoever calls next is told.
+  }
+}
+
 void gpu_stream::report(std::uint64_t sequence) {
   if (!failed_at(sequence)) return;
   if (auto const seen = failures_.failure_at(sequence)) report(*seen);

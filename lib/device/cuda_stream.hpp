@@ -78,6 +78,8 @@ class gpu_stream {
 
   /// Waits for all work enqueued so far. Throws: `stream_error` for a failure not reported yet.
   void synchronize();
+  /// The same, whatever becomes of it. If CUDA cannot say, the device is lost.
+  void drain() noexcept;
   /// Throws what failed up to the mark. Requires: the marked work is over.
   void report(std::uint64_t sequence);
   /// Requires: the work up to there is over.

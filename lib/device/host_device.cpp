@@ -144,6 +144,9 @@ class host_device_implementation final : public host_device {
   [[nodiscard]] event_status query(event_ref event) override;
   void synchronize(event_ref event) override;
   void synchronize(stream_ref stream) override { own(stream).synchronize(); }
+  void drain(stream_ref stream) noexcept override {
+    if (stream && stream.owner() == this && made_in_.is_this_process()) own(stream).drain();
+  }
   [[nodiscard]] double elapsed_us(event_ref from, event_ref to) override;
 
   [[nodiscard]] order_hooks* order() noexcept override { return checker_.get(); }

@@ -268,6 +268,11 @@ event_status host_stream::status(std::uint64_t sequence) const {
   return failures_.failed_at(sequence) ? event_status::failed : event_status::complete;
 }
 
+void host_stream::drain() noexcept {
+  await_completion(submitted_.load());
+  if (environment_.checker != nullptr) environment_.checker->host_saw_stream(checker_id_);
+}
+
 void host_stream::synchronize() {
   auto const sequence = submitted_.load();
   await_completion(sequence);

@@ -81,6 +81,8 @@ class host_stream {
 
   /// Waits for all work enqueued so far. Throws: `stream_error` for a failure not reported yet.
   void synchronize();
+  /// The same, whatever becomes of it.
+  void drain() noexcept;
   /// Waits for the marked work, whatever becomes of it.
   void await_completion(std::uint64_t sequence) noexcept;
   /// Waits for the marked work. Throws: `stream_error` if it failed. The stream is usable afterwards.

@@ -1,5 +1,6 @@
 #include "device/order_checker.hpp"
 
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -10,6 +11,12 @@
 #include "device/order_report.hpp"
 
 namespace ferry {
+
+namespace {
+
+thread_local void const* spoken_for = nullptr;
+
+}  // namespace
 
 // The functions of `state` require its mutex to be locked by the caller.
 struct order_checker::state {
@@ -30,7 +37,7 @@ struct order_checker::state {
 
   std::mutex mutex;
   std::vector<participant> participants;
-  std::unordered_map<std::thread::id, participant_id> threads;
+  std::map<std::pair<std::thread::id, void const*>, participant_id> threads;  // and hosts on them
   std::unordered_map<void const*, vector_clock> events;
   std::unordered_map<void const*, vector_clock> channels;
   range_map ranges;
@@ -44,7 +51,7 @@ participant_id order_checker::state::add(std::string place, bool is_host) {
 }
 
 participant_id order_checker::state::this_thread() {
-  auto const [at, is_new] = threads.try_emplace(std::this_thread::get_id());
+  auto const [at, is_new] = threads.try_emplace({std::this_thread::get_id(), spoken_for});
   if (is_new) at->second = add("host thread " + std::to_string(threads.size()), true);
   return at->second;
 }
@@ -117,6 +124,8 @@ void order_checker::state::check_removal(named_block const& slab) {
 
 order_checker::order_checker() : state_(std::make_unique<state>()) {}
 order_checker::~order_checker() = default;
+
+void order_checker::speak_as(void const* host) noexcept { spoken_for = host; }
 
 order_checker::stream_id order_checker::add_stream(label const& name) {
   std::lock_guard const held(state_->mutex);

@@ -28,6 +28,10 @@ class order_checker final : public order_hooks {
   order_checker();
   ~order_checker();
 
+  /// Hosts that take turns on one thread, as fibers do: from now on this thread speaks for `host`; null: for itself.
+  /// Of all checkers.
+  static void speak_as(void const* host) noexcept;
+
   [[nodiscard]] stream_id add_stream(label const& name);
   /// An operation is enqueued. Call in the same order as the stream's queue sees it.
   void operation(stream_id stream, label const& name, std::span<memory_access const> accesses);

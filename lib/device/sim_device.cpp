@@ -51,6 +51,7 @@ class sim_device_implementation final : public sim_device {
   [[nodiscard]] event_status query(event_ref event) override;
   void synchronize(event_ref event) override;
   void synchronize(stream_ref stream) override;
+  void drain(stream_ref stream) noexcept override;
   [[nodiscard]] double elapsed_us(event_ref from, event_ref to) override;
 
   void add(agent& added) override {
@@ -117,7 +118,8 @@ sim_device_implementation::sim_device_implementation(sim_device_options options)
                     .pinned_bytes = options.pinned_bytes,
                     .host_addressable = options.backed,
                     .holds_bytes = options.backed,
-                    .addresses_per_byte = sim_memory::addresses_per_byte},
+                    .addresses_per_byte = sim_memory::addresses_per_byte,
+                    .recalls_copies = options.recalls_copies},
       options_(std::move(options)),
       device_memory_(memory_space::device, options_.device_bytes, options_.backed),
       pinned_memory_(memory_space::pinned, options_.pinned_bytes, options_.backed),
@@ -240,6 +242,17 @@ void sim_device_implementation::synchronize(stream_ref stream) {
   auto const last = awaited.submitted();
   driver_.pass_time_until(held, [&] { return awaited.completed() >= last; });
   if (auto const* const why = awaited.unreported(last)) report(held, awaited, *why);
+}
+
+void sim_device_implementation::drain(stream_ref stream) noexcept {
+  if (!stream || stream.owner() != this) return;
+  section held(driver_);
+  auto& awaited = own(stream);
+  try {
+    driver_.pass_time_until(held, [&, last = awaited.submitted()] { return awaited.completed() >= last; });
+  } catch (deadlock_error const& stuck) {
+    log_.error("the work of the stream '{}' never ends: {}", awaited.name().view(), stuck.what());
+  }
 }
 
 /// Throws what failed, and makes the stream usable again: work enqueued so far stays skipped.

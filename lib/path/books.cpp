@@ -9,12 +9,17 @@
 
 namespace ferry::path {
 
-void session_core::measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) {
+/// Where no mark can be recorded nothing is measured: what was done is none the worse for it.
+void session_core::measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) noexcept {
   auto place = journal_.place_of(e);
   using enum measurement::kind;
   if (what == exposed_so_far || what == starved) place.decision = no_line;  // the next one is about something else
-  measurements_.push_back(
-      {what, e, std::move(from), store_.events().record(stream, event_timing::on), pace_.here(), place});
+  try {
+    auto to = store_.events().record_if_possible(stream, event_timing::on);
+    if (from && to) measurements_.push_back({what, e, std::move(from), std::move(to), pace_.here(), place});
+  } catch (std::bad_alloc const&) {
+    return;
+  }
 }
 
 void session_core::take_measurements(bool wait) {
@@ -27,7 +32,7 @@ void session_core::take_measurements(bool wait) {
     }
     if (status == event_status::pending) return false;
     if (status == event_status::failed || device_.query(m.from.ref()) == event_status::failed) return true;
-    account(m, device_.elapsed_us(m.from.ref(), m.to.ref()));
+    if (auto const took_us = store::elapsed_us(device_, m.from, m.to)) account(m, *took_us);
     return true;
   });
 }

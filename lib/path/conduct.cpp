@@ -86,9 +86,7 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
         fetch_planned();
         break;
       case plan_operation::kind::rebuild:
-        if (e->state() != item_state::dropped) break;
-        recompute(*e, stream, reason::recomputed_by_plan);
-        e->restored = true;  // it stays until its use
+        if (e->state() == item_state::dropped) rebuild_ahead(*e, stream, reason::recomputed_by_plan);
         break;
       case plan_operation::kind::drop:
         if (e->state() != item_state::resident || !e->idle() || !e->has_recipe) break;
@@ -112,7 +110,7 @@ void session_core::fetch_planned() {
     entry& e = *due.item;
     bool const leaves = e.state() == item_state::offloading || e.awaiting_offload.is_linked();
     if (leaves && !e.restored) return false;
-    if (e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
+    if (!may_be_sent_for(e)) return true;
     if (auto const seen = will_be_late(e)) {
       count(reason::fetch_given_up, e, *seen);
       return true;
@@ -140,7 +138,7 @@ void session_core::fetch_unplanned() {
   order_.visit_next([&](entry& e) {
     auto const* const planned = conductor_->find(e.key);
     bool const by_plan = planned != nullptr && planned->where == placement::offload;
-    if (by_plan || e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
+    if (by_plan || !may_be_sent_for(e)) return true;
     auto const until_us = until_needed_us(e);
     if (!until_us) return true;
     constexpr double in_good_time = 2;
@@ -207,7 +205,7 @@ void session_core::place_anew() {
         if (e.state() != item_state::resident || e.bytes < settings_.min_bytes) break;
         e.where = placement::offload;
         count(reason::placed_anew, e);
-        if (e.host_copy_good) {
+        if (e.host.is_good()) {
           let_be(e);
         } else if (!e.awaiting_offload.is_linked()) {
           offload(e);

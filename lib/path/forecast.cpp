@@ -55,10 +55,10 @@ double session_core::arrival_us(entry const& e) const {
   return link_us(copy_direction::host_to_device, remaining + ahead);
 }
 
-/// The last chunk will be there before a host that naps would notice, and is not overdue: a stall may have begun. On a
-/// virtual clock a nap ends in time, and nothing need be guessed.
+/// The last chunk will be there before a host that naps would notice, and is not overdue: a stall may have begun. Where
+/// the host is punctual a nap ends in time, and nothing need be guessed.
 bool session_core::about_to_arrive(entry const& e) const {
-  if (device_.time() != nullptr || arrival_us(e) > engine_.wake_up_us()) return false;
+  if (engine_.is_punctual() || arrival_us(e) > engine_.wake_up_us()) return false;
   auto const chunk = chunk_under_way(copy_direction::host_to_device);
   return !chunk || chunk->so_far_us <= chunk->usual_us;
 }
@@ -95,14 +95,15 @@ bool session_core::add_recipe(entry const& e, double limit, rebuild_cost& cost) 
     if (cost.us() >= limit) return true;
     entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return false;
-    if (input->on_device() || std::ranges::find(counted_, input) != counted_.end()) continue;
+    bool const there = input->on_device() && !is_lost(*input);
+    if (there || std::ranges::find(counted_, input) != counted_.end()) continue;
     if (!add_input(*input, limit, cost)) return false;
   }
   return true;
 }
 
 bool session_core::add_input(entry const& input, double limit, rebuild_cost& cost) {
-  double const arrival = input.state() == item_state::dropped ? unknown_us : arrival_us(input);
+  double const arrival = input.host.is_good() ? arrival_us(input) : unknown_us;
   rebuild_cost const fetched{.recipes_us = cost.recipes_us, .link_us = cost.link_us + arrival};
   rebuild_cost rebuilt = cost;
   std::size_t const counted = counted_.size();

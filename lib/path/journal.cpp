@@ -96,8 +96,9 @@ void journal::tie_clocks() {
   double closest_us = std::numeric_limits<double>::infinity();
   for (int i = 0; i < attempts && closest_us > close_enough_us; ++i) {
     double const before_us = now_us();
-    auto mark = store_.events().record(*clock_, event_timing::on);
-    device_.synchronize(mark.ref());
+    auto mark = store_.events().record_if_possible(*clock_, event_timing::on);
+    if (!mark) continue;
+    wait_until_over(device_, mark.ref());
     double const after_us = now_us();
     if (after_us - before_us >= closest_us) continue;
     closest_us = after_us - before_us;
@@ -108,7 +109,7 @@ void journal::tie_clocks() {
 
 void journal::allocated(stream_ref stream) {
   if (!on() || now_->ended || first_mark_ || !now_->stretches.empty()) return;
-  first_mark_ = store_.events().record(stream, event_timing::on);
+  first_mark_ = store_.events().record_if_possible(stream, event_timing::on);
 }
 
 void journal::entered(pass which, item_key const& key, stream_ref stream) {
@@ -124,7 +125,7 @@ void journal::entered(pass which, item_key const& key, stream_ref stream) {
   entered.segment = key.segment;
   entered.lane = lane_of(*now_, stream);
   bool const from_the_start = first_mark_ && first_mark_.stream() == stream;
-  entered.from = from_the_start ? first_mark_ : store_.events().record(stream, event_timing::on);
+  entered.from = from_the_start ? first_mark_ : store_.events().record_if_possible(stream, event_timing::on);
   first_mark_ = {};
   if (now_->stretches.size() > 1 && !std::prev(now_->stretches.end(), 2)->to) {
     std::prev(now_->stretches.end(), 2)->to = entered.from;
@@ -132,14 +133,11 @@ void journal::entered(pass which, item_key const& key, stream_ref stream) {
   last_stream_ = stream;
 }
 
-/// Marks the end of the last stretch, unless it is where the next one begins on the same stream.
+/// Marks the end of the last stretch, unless it is where the next one begins on the same stream. If the trainer has
+/// destroyed that, the end is not known.
 void journal::end_stretch(stream_ref next) {
   if (now_->stretches.empty() || now_->stretches.back().to || last_stream_ == next) return;
-  try {
-    now_->stretches.back().to = store_.events().record(last_stream_, event_timing::on);
-  } catch (error const&) {
-    // The trainer has destroyed the stream: then the stretch's end is not known.
-  }
+  now_->stretches.back().to = store_.events().record_if_possible(last_stream_, event_timing::on);
 }
 
 std::uint32_t journal::lane_of(step_book& book, stream_ref stream) {
@@ -242,7 +240,9 @@ void journal::measured(compute_line::kind what, place const& at, store::event_ha
   auto const is_its = [&](std::uint32_t i) { return i < decisions.size() && decisions[i].item == at.item; };
   if (is_its(at.decision)) decisions[at.decision].record.took_us = took_us;
   if (!trace_ || !book->base) return;
-  double const from_us = book->base_us + device_.elapsed_us(book->base.ref(), from.ref());
+  auto const since_base_us = store::elapsed_us(device_, book->base, from);
+  if (!since_base_us) return;
+  double const from_us = book->base_us + *since_base_us;
   book->compute.push_back({what, lane_of(*book, from.stream()), at.item, from_us, from_us + took_us});
 }
 
@@ -301,9 +301,13 @@ void journal::time_stretches(step_book& book) const {
   // Without a base, on a clock that begins with the step.
   auto const base = book.base ? book.base : book.stretches.empty() ? store::event_handle() : book.stretches[0].from;
   if (!complete(base)) return;
+  auto const time_of = [&](store::event_handle const& mark) {
+    auto const since_base_us = complete(mark) ? store::elapsed_us(device_, base, mark) : std::nullopt;
+    return since_base_us ? book.base_us + *since_base_us : never_us;
+  };
   for (auto& one : book.stretches) {
-    if (complete(one.from)) one.from_us = book.base_us + device_.elapsed_us(base.ref(), one.from.ref());
-    if (complete(one.to)) one.to_us = book.base_us + device_.elapsed_us(base.ref(), one.to.ref());
+    one.from_us = time_of(one.from);
+    one.to_us = time_of(one.to);
   }
 }
 

@@ -28,12 +28,12 @@ void session_core::offload(entry& e) {
     next_choice(e, reason::dropped_pinned_full, reason::kept_pinned_full);
     return;
   }
-  e.pinned = std::move(*slot);
+  e.host.replace(std::move(*slot));
   transfer& t = new_transfer(e, copy_direction::device_to_host);
-  t.to = e.pinned.address;
+  t.to = e.host.address();
   t.from = e.device.address();
   t.in_flight = std::move(*in_flight);
-  t.gates.push_back(e.ready);
+  if (e.device.work()) t.gates.push_back(e.device.work());
   e.advance(item_state::offloading);
   ++e.stats.offloads;
   engine_.submit(t);
@@ -113,8 +113,7 @@ void session_core::transfer_ended(transfer& ended) {
 void session_core::offload_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
   if (how == transfer_phase::completed) {
-    e.host_copy_good = true;
-    e.checksum = ended.checksum;
+    e.host.arrived(ended.checksum);
     if (e.leases == 0 && !e.restored) {
       store_.evict(e);
     } else {
@@ -123,7 +122,7 @@ void session_core::offload_ended(transfer& ended, entry& e) {
     return;
   }
   e.advance(item_state::resident);
-  store_.pinned_tier().free(std::exchange(e.pinned, {}));
+  store_.pinned_tier().free(e.host.replace());
   if (how == transfer_phase::failed) {
     log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.failure);
     next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);

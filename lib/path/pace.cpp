@@ -19,7 +19,7 @@ void pace::begin_step() {
 }
 
 void pace::end_step(store::event_pool& events) {
-  if (stream_ && !now_.stretches.empty()) now_.end = events.record_if_alive(stream_, event_timing::on);
+  if (stream_ && !now_.stretches.empty()) now_.end = events.record_if_possible(stream_, event_timing::on);
 }
 
 void pace::wait_until_over() {
@@ -54,7 +54,7 @@ void pace::recipe_took(stretch_id in, double us) noexcept {
 
 double pace::lasted_us(one_step const& in, std::size_t index) const {
   auto const& to = index + 1 < in.stretches.size() ? in.stretches[index + 1].from : in.end;
-  return device_.elapsed_us(in.stretches[index].from.ref(), to.ref());
+  return store::elapsed_us(device_, in.stretches[index].from, to).value_or(0);
 }
 
 bool pace::over() const {
@@ -124,7 +124,7 @@ void pace::look_how_far() {
     reached_at_ = device_.now();
   }
   while (reached_ + 1 < now_.stretches.size() && passed(reached_ + 1)) {
-    double const us = device_.elapsed_us(now_.stretches[reached_].from.ref(), now_.stretches[reached_ + 1].from.ref());
+    double const us = lasted_us(reached_);
     // The first mark was seen late by an unknown time; what was seen since can only put it earlier.
     reached_at_ = std::min(device_.now(), reached_at_ + std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3)));
     ++reached_;

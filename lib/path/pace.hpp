@@ -75,7 +75,7 @@ class pace {
   [[nodiscard]] bool over() const;
   /// Until the work of the step that has ended is over.
   void wait_until_over();
-  /// From a mark to the next. Requires: both have passed.
+  /// From a mark to the next; 0 where the device cannot say. Requires: both have passed.
   [[nodiscard]] double lasted_us(std::size_t index) const { return lasted_us(now_, index); }
 
  private:

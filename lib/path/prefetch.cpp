@@ -20,27 +20,28 @@
 
 namespace ferry::path {
 
+/// Into bytes that are free, or, if a way back has failed before, into those that it left to the item.
 void session_core::prefetch(entry& e, device_region&& region, event_handle position) {
   support::stage const here("ferry prefetch");
+  if (region) e.device.replace(std::move(region));
   try {
     reserve_transfer();
   } catch (error const&) {
-    store_.device_tier().free(std::move(region), {});
+    let_be(e);
     throw;
   }
   transfer& t = new_transfer(e, copy_direction::host_to_device);
-  t.to = region.address();
-  t.from = e.pinned.address;
+  t.to = e.device.address();
+  t.from = e.host.address();
   t.priority = order_.rank(e);  // whatever is needed first comes first
-  t.expected_checksum = e.checksum;
-  store_.device_tier().pending_uses(region, t.gates);
+  t.expected_checksum = e.host.checksum();
+  store_.device_tier().pending_uses(e.device.region(), t.gates);
   if (position) t.gates.push_back(std::move(position));
   for (auto const user : e.users) {  // a failed way back may have left readers behind
     if (auto mark = store_.events().record_if_alive(user)) t.gates.push_back(std::move(mark));
   }
   t.gates.insert(t.gates.end(), e.uses.begin(), e.uses.end());
-  e.device = std::exchange(region, {});
-  e.ready = {};
+  e.device.written_by(t);
   e.advance(item_state::prefetching);
   engine_.submit(t);
 }
@@ -48,6 +49,12 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
 /// The blocks that backward allocated in the last step will come again: they are left their bytes.
 std::size_t session_core::reserved_bytes() const noexcept {
   return scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
+}
+
+/// By the host itself, ahead of need. A way back that has failed is tried again by whoever needs the item: a link that is
+/// broken for good would else be tried for ever.
+bool session_core::may_be_sent_for(entry const& e) noexcept {
+  return e.state() == item_state::hosted && e.moving == nullptr && !e.device && e.failure.empty();
 }
 
 void session_core::prefetch_ahead() {
@@ -60,7 +67,7 @@ void session_core::prefetch_ahead() {
   if (nothing_hosted || !order_.in_backward()) return;
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
-    if (e.state() != item_state::hosted || e.moving != nullptr || e.device) return true;
+    if (!may_be_sent_for(e)) return true;
     if (tier.bytes().free_bytes() < e.bytes + reserved_bytes()) {
       felt_.room_was_short = true;
       return false;
@@ -78,16 +85,15 @@ void session_core::prefetch_ended(transfer& ended, entry& e) {
     log_.warning("prefetch of {} failed and its host copy is kept: {}", to_string(e.key), ended.failure);
     e.failure = ended.failure;
   }
-  // A recipe may have taken over the bytes meanwhile; then the transfer's end changes nothing.
-  if (e.state() != item_state::prefetching) {
-    let_be(e);
-    return;
+  // A recipe may have taken over, here or in other bytes; then the transfer's end changes nothing.
+  if (e.state() == item_state::prefetching) {
+    if (how == transfer_phase::completed && e.device.arrived(ended)) {
+      e.advance(item_state::resident);
+      return;
+    }
+    e.device.disown();
+    e.advance(item_state::hosted);
   }
-  if (how == transfer_phase::completed) {
-    e.advance(item_state::resident);
-    return;
-  }
-  e.advance(item_state::hosted);
   let_be(e);
 }
 

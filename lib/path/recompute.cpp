@@ -62,10 +62,8 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     // First what must be rebuilt itself: nothing else is held in memory meanwhile.
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, true);
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, false);
-    if (!e.device) {
-      e.device = make_room(e.bytes, e.key.name, stream);
-    }
-    store_.device_tier().order_after_uses(e.device, stream);
+    if (!e.device) e.device.replace(make_room(e.bytes, e.key.name, stream));
+    store_.device_tier().order_after_uses(e.device.region(), stream);
     // Bytes that a failed way back left behind may still have readers.
     for (auto const user : e.users) {
       auto const mark = user != stream ? store_.events().record_if_alive(user) : event_handle();
@@ -99,7 +97,8 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
                               bool ahead) {
   std::array<void const*, item_list::max_items> addresses{};
   for (std::size_t i = 0; i < inputs.size(); ++i) addresses[i] = inputs[i]->device.address();
-  auto from = store_.events().record(stream, event_timing::on);
+  e.device.disown();  // until the whole recipe is enqueued
+  auto from = store_.events().record_if_possible(stream, event_timing::on);
   try {
     e.how->enqueue(
         {stream, e.device.address(), e.bytes, {addresses.data(), inputs.size()}, rows_there, e.how->rows - rows_there});
@@ -108,7 +107,7 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   } catch (std::exception const& cause) {
     throw recipe_error(fmt::format("the recipe of {} failed: {}", to_string(e.key), cause.what()));
   }
-  e.ready = store_.events().record(stream);
+  e.device.written_by(store_.events().record(stream));
   auto const whole = ahead ? measurement::kind::recipe_ahead : measurement::kind::recipe;
   measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);
   if (e.recipe_us > 0) pace_.will_take(part_of_recipe_us(e, e.how->rows - rows_there));
@@ -126,18 +125,45 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
     if (tier.bytes().free_bytes() < e.bytes + reserved_bytes() + due_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
-    e.device = std::move(*region);
-    try {
-      recompute(e, stream, reason::recomputed_ahead, {idle_us, e.recipe_us});
-    } catch (stream_error const&) {
-      throw;
-    } catch (error const& cause) {  // nobody has asked for it yet; whoever does will hear
-      log_.info("{} is not rebuilt ahead: {}", to_string(e.key), cause.what());
-      return false;
-    }
-    e.restored = true;  // it stays until its use
+    e.device.replace(std::move(*region));
+    if (!rebuild_ahead(e, stream, reason::recomputed_ahead, {idle_us, e.recipe_us})) return false;
     left_us -= e.recipe_us;
     return true;
+  });
+}
+
+/// Nobody has asked for the item yet: whoever does will hear why it cannot be rebuilt.
+bool session_core::rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen) {
+  if (!can_be_rebuilt(e)) {
+    let_be(e);
+    return false;
+  }
+  try {
+    recompute(e, stream, why, seen);
+  } catch (stream_error const&) {
+    throw;  // whoever enqueued what has failed must hear of it
+  } catch (error const& cause) {
+    log_.info("{} is not rebuilt ahead: {}", to_string(e.key), cause.what());
+    return false;
+  }
+  e.restored = true;  // it stays until its use
+  return true;
+}
+
+/// Everything that its recipe needs can be had, as far as is known now.
+bool session_core::can_be_rebuilt(entry const& e) {
+  counted_.clear();
+  return e.has_recipe && inputs_can_be_had(e);
+}
+
+bool session_core::inputs_can_be_had(entry const& e) {
+  counted_.push_back(&e);
+  return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
+    entry const* const input = store_.find(key);
+    if (input == nullptr || input->state() == item_state::recomputing) return false;
+    bool const there = input->host.is_good() || (input->on_device() && !is_lost(*input));
+    if (there || std::ranges::find(counted_, input) != counted_.end()) return true;
+    return input->has_recipe && inputs_can_be_had(*input);
   });
 }
 
@@ -146,7 +172,7 @@ bool session_core::could_be_rebuilt_now(entry const& e) const {
   if (e.state() != item_state::dropped || e.device || !e.has_recipe || e.recipe_us < 0) return false;
   return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
     entry const* const input = store_.find(key);
-    return input != nullptr && input->on_device() && !writer_failed(*input);
+    return input != nullptr && input->on_device() && !is_lost(*input);
   });
 }
 

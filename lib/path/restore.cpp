@@ -30,7 +30,8 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   order_.restored(e);
   if (recorder_.on()) recorder_.restored(e);
   // From then on there is more to prefetch only when bytes have come free or an item has become hosted.
-  if (prefetch_due_ || backward_begins) prefetch_ahead();
+  prefetch_due_ |= backward_begins;
+  if (prefetch_due_) see_to_others("restore");
   return held;
 }
 
@@ -42,7 +43,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
       case item_state::offloading:
         // Needed again already: what is left of the copy would be for nothing.
         e.moving->cancel.store(true, std::memory_order_release);
-        if (writer_failed(e)) {
+        if (is_lost(e)) {
           wait_for_transfer(e);
           break;
         }
@@ -50,7 +51,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         order_after_writer(e, stream);
         return;
       case item_state::resident:
-        if (writer_failed(e) && forget_device_copy(e)) break;
+        if (is_lost(e) && forget_device_copy(e)) break;
         count(reason::restored_resident, e);
         order_after_writer(e, stream);
         return;
@@ -80,7 +81,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           break;
         }
         e.failure.clear();
-        prefetch(e, e.device ? std::exchange(e.device, {}) : make_room(e.bytes, e.key.name, stream));
+        prefetch(e, e.device ? device_region() : make_room(e.bytes, e.key.name, stream));
         break;
       case item_state::prefetching:
         switch (await_arrival(e, stream, !by_link, seen)) {
@@ -107,36 +108,33 @@ void session_core::bring_back(entry& e, stream_ref stream) {
   }
 }
 
-bool session_core::writer_failed(entry const& e) const {
-  return e.ready && device_.query(e.ready.ref()) == event_status::failed;
+/// It is on the device in name only: what was to write its bytes there has failed.
+bool session_core::is_lost(entry const& e) const {
+  return e.on_device() && e.device.look(device_) == store::verdict::lost;
 }
 
-/// An input of the recipe is on the device in name only.
-bool session_core::reads_what_was_lost(entry const& e) const {
-  return std::ranges::any_of(e.how->inputs.keys(), [this](item_key const& key) {
-    entry const* const input = store_.find(key);
-    return input != nullptr && input->on_device() && writer_failed(*input);
-  });
-}
-
-/// What stands in the device bytes is not the item: its writer failed. True if it can be had another way.
+/// Gives up the device bytes of an item that is lost there. True if it can be had another way.
 bool session_core::forget_device_copy(entry& e) {
-  if (e.leases > 1 || !(e.host_copy_good || e.has_recipe)) return false;
-  e.advance(e.host_copy_good ? item_state::hosted : item_state::dropped);
-  e.ready = {};
+  if (e.leases > 1 || !(e.host.is_good() || e.has_recipe)) return false;
+  e.advance(e.host.is_good() ? item_state::hosted : item_state::dropped);
+  e.device.disown();
   return true;
 }
 
+/// Throws: `stream_error`, with the name of what failed, if that was to write the item.
 void session_core::order_after_writer(entry& e, stream_ref stream) {
-  if (!e.ready) return;
-  switch (device_.query(e.ready.ref())) {
-    case event_status::complete:
+  auto const& work = e.device.work();
+  switch (e.device.look(device_)) {
+    case store::verdict::good:
       return;
-    case event_status::pending:
-      if (e.ready.stream() != stream) device_.wait(stream, e.ready.ref());
+    case store::verdict::pending:
+      if (work.stream() != stream) device_.wait(stream, work.ref());
       return;
-    case event_status::failed:
-      device_.synchronize(e.ready.ref());  // throws, with the name of what failed
+    case store::verdict::lost:
+      device_.synchronize(work.ref());
+      [[fallthrough]];  // it has thrown
+    case store::verdict::unwritten:
+      throw internal_error(fmt::format("{} is lent before anybody has written it", to_string(e.key)));
   }
 }
 
@@ -153,7 +151,7 @@ void session_core::wait_for_transfer(entry const& e) {
 session_core::wait_result session_core::await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen) {
   e.moving->urgent.store(true, std::memory_order_relaxed);
   if (double const wait_us = arrival_us(e); wait_us != unknown_us) recompute_ahead(stream, wait_us - pace_.busy_us());
-  auto from = store_.events().record(stream, event_timing::on);
+  auto from = store_.events().record_if_possible(stream, event_timing::on);
   may_recompute = may_recompute && rebuild_us(e, unknown_us, 0) != unknown_us;
   bool const see_it_arrive = settings_.verify == verify_mode::checksum;
   patience waiting(device_);
@@ -220,7 +218,7 @@ std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const no
 
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
 bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there) {
-  if (reads_what_was_lost(e)) return false;
+  if (!can_be_rebuilt(e)) return false;
   try {
     auto const why = rows_there == 0 ? reason::recomputed_sooner_than_transfer : reason::recomputed_rows_still_missing;
     recompute(e, stream, why, seen, rows_there);

@@ -67,7 +67,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
-      if (!from) from = store_.events().record(stream, event_timing::on);
+      if (!from) from = store_.events().record_if_possible(stream, event_timing::on);
       switch (drop_instead_of_waiting(bytes)) {
         case drop_result::dropped:
           break;
@@ -98,7 +98,7 @@ bool session_core::give_way(bool firmly) {
   for (auto& e : store_.live()) {
     auto const farther = [&](entry const* than) { return than == nullptr || order_.rank(e) > order_.rank(*than); };
     if (e.state() == item_state::resident && e.idle()) {
-      bool const again = e.host_copy_good || (e.may_drop && (firmly || e.where == placement::recompute));
+      bool const again = e.host.is_good() || (e.may_drop && (firmly || e.where == placement::recompute));
       if (again && farther(farthest)) farthest = &e;
     } else if (e.state() == item_state::prefetching && e.leases == 0 &&
                !e.moving->cancel.load(std::memory_order_relaxed) && farther(farthest_prefetch)) {
@@ -106,7 +106,7 @@ bool session_core::give_way(bool firmly) {
     }
   }
   if (farthest != nullptr) {
-    bool const clean = farthest->host_copy_good;
+    bool const clean = farthest->host.is_good();
     count(clean ? reason::evicted_for_space : reason::dropped_for_space, *farthest);
     vacate(*farthest);
     return true;
@@ -133,7 +133,7 @@ bool session_core::leave_behind(entry& e, bool firmly) {
     do {
       progress();
       region = tier.allocate(e.bytes, e.key.name);
-      if (region || device_.time() != nullptr) break;
+      if (region || engine_.is_punctual()) break;
       waiting.wait_or_look(patient_us);  // what was called off has to be noticed
     } while (waiting.waited_us() < patient_us);
   }
@@ -142,7 +142,8 @@ bool session_core::leave_behind(entry& e, bool firmly) {
     return false;
   }
   if (!region) return false;
-  e.moving->left_behind = std::exchange(e.device, std::move(*region));
+  e.moving->left_behind = e.device.replace(std::move(*region));
+  e.advance(item_state::hosted);  // what the transfer brings is not the item's any more
   return true;
 }
 
@@ -314,7 +315,7 @@ bool session_core::ferry_again(bool firmly) {
   for (auto& e : store_.live()) {
     bool const may_go = e.where == placement::offload ||
                         (firmly && planned && !e.has_recipe && e.stats.last != reason::kept_after_failed_offload);
-    if (!may_go || e.state() != item_state::resident || !e.idle() || e.host_copy_good) continue;
+    if (!may_go || e.state() != item_state::resident || !e.idle() || e.host.is_good()) continue;
     if (e.awaiting_offload.is_linked()) continue;
     offload(e);
     if (e.state() == item_state::offloading) return true;
@@ -367,7 +368,7 @@ void session_core::note_forced_bytes() noexcept {
   if (!policy_.measuring()) return;
   std::size_t forced = store_.device_tier().bytes().used_bytes();
   for (auto const& e : store_.live()) {
-    if (e.idle() && e.state() == item_state::resident && e.may_drop) forced -= e.device.piece.held.bytes();
+    if (e.idle() && e.state() == item_state::resident && e.may_drop) forced -= e.device.region().piece.held.bytes();
   }
   forced_peak_bytes_ = std::max(forced_peak_bytes_, forced);
 }

@@ -73,6 +73,7 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   if (on_release) e.on_release = std::move(on_release);
   e.had_recipe = e.has_recipe;
   e.restored = false;
+  e.failure.clear();
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
   largest_item_bytes_ = std::max(largest_item_bytes_, e.bytes);
@@ -90,14 +91,11 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   lease held = lend(e, stream);
   try {
     if (where == placement::offload) offload(e);
-    progress();
-  } catch (error const& problem) {
-    // The item is saved. What could not be done for it or for others is tried again in the calls to come.
+  } catch (error const& problem) {  // the item is saved all the same
     log_.warning("after the save of {}: {}", to_string(e.key), problem.what());
-    if (where == placement::offload && e.moving == nullptr && e.state() == item_state::resident) {
-      next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
-    }
+    next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
   }
+  see_to_others("save");
   return held;
 }
 
@@ -137,13 +135,13 @@ void session_core::let_be(entry& e) noexcept {
   if (e.state() == item_state::hosted || e.state() == item_state::dropped) {
     if (e.device) store_.vacate(e);  // a way back that failed left its bytes to the leases
   } else if (e.state() == item_state::resident && !e.restored) {
-    if (e.where == placement::recompute || (e.where == placement::offload && e.host_copy_good)) vacate(e);
+    if (e.where == placement::recompute || (e.where == placement::offload && e.host.is_good())) vacate(e);
   }
 }
 
 /// The device bytes go; if there is a host copy, the item can still come from there.
 void session_core::vacate(entry& e) noexcept {
-  if (e.host_copy_good) {
+  if (e.host.is_good()) {
     store_.evict(e);
   } else {
     store_.drop(e);

@@ -159,7 +159,7 @@ void session_core::synchronize() {
   patience waiting(device_);
   for (progress(); transfers_under_way_ > 0 || !deferred_.empty(); progress()) waiting.wait();
   for (auto const& e : store_.live()) {
-    if (e.ready) device_.synchronize(e.ready.ref());
+    if (auto const& work = e.device.work()) device_.synchronize(work.ref());
   }
 }
 
@@ -187,10 +187,10 @@ entry& session_core::require(item_key const& key) {
 void session_core::enter_segment(pass which, item_key const& key, stream_ref stream) {
   bool const same_segment = key.segment == last_segment_.segment && key.micro_batch == last_segment_.micro_batch;
   if (segment_entered_ && same_segment && which == last_pass_) return;
+  pace_.entered(which, key, stream, store_.events());
   segment_entered_ = true;
   last_segment_ = key;
   last_pass_ = which;
-  pace_.entered(which, key, stream, store_.events());
   if (recorder_.on()) recorder_.entered(which, key);
   journal_.entered(which, key, stream);
   bound_run_ahead();
@@ -229,6 +229,17 @@ void session_core::progress() {
     if (measurements_.size() >= 64) take_measurements(false);
     if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
   } while (engine_.has_ended_at_once());
+}
+
+/// For when a call has done what it was for. What cannot be done for others now is tried again in the calls to come.
+void session_core::see_to_others(char const* call) {
+  try {
+    progress();
+  } catch (deadlock_error const&) {
+    throw;
+  } catch (error const& problem) {
+    log_.warning("after {}: {}", call, problem.what());
+  }
 }
 
 /// The device has a segment's work in its queue, so waking late costs nothing. Only what moves, or waits for room to
@@ -287,7 +298,7 @@ void session_core::release(item_key const& key) {
   entry& e = require(key);
   e.release_asked = true;
   let_be(e);
-  progress();
+  see_to_others("release");
 }
 
 std::optional<item_state> session_core::state(item_key const& key) const {

@@ -97,6 +97,7 @@ class session_core {
   void bound_run_ahead();
   void enter_segment(pass which, item_key const& key, stream_ref stream);
   void progress();
+  void see_to_others(char const* call);
   void wait_while_ahead(patience& waiting);
   void wait_for_all_transfers() noexcept;
 
@@ -127,7 +128,7 @@ class session_core {
     if (journal_.on()) journal_.decided(e, why, seen);
   }
   /// Times the stream from `from` until now, for the item's account.
-  void measure(measurement::kind what, entry* e, event_handle from, stream_ref stream);
+  void measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) noexcept;
   void take_measurements(bool wait);
   void account(measurement const& m, double took_us);
   static void sign(transfer& t, entry const& e);
@@ -196,13 +197,13 @@ class session_core {
   // prefetch.cpp
   [[nodiscard]] std::size_t reserved_bytes() const noexcept;
   void prefetch(entry& e, device_region&& region, event_handle position = {});
+  [[nodiscard]] static bool may_be_sent_for(entry const& e) noexcept;
   void prefetch_ahead();
   void prefetch_ended(transfer& ended, entry& e);
 
   // restore.cpp
   void bring_back(entry& e, stream_ref stream);
-  [[nodiscard]] bool writer_failed(entry const& e) const;
-  [[nodiscard]] bool reads_what_was_lost(entry const& e) const;
+  [[nodiscard]] bool is_lost(entry const& e) const;
   [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
   void wait_for_transfer(entry const& e);
@@ -286,6 +287,9 @@ class session_core {
   void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there, bool ahead);
   void recompute_ahead(stream_ref stream, double idle_us);
   [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
+  bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
+  [[nodiscard]] bool can_be_rebuilt(entry const& e);
+  [[nodiscard]] bool inputs_can_be_had(entry const& e);
   [[nodiscard]] bool could_be_rebuilt_now(entry const& e) const;
   [[noreturn]] void throw_cycle(entry const& e) const;
 
@@ -356,7 +360,7 @@ class session_core {
   std::size_t transfers_under_way_ = 0;
   std::vector<drop_offer> droppable_;
   std::vector<entry const*> reaching_;  // see `list_reaching`
-  std::vector<entry const*> counted_;   // in the cost of a recipe; see `rebuild_us`
+  std::vector<entry const*> counted_;   // of those that a recipe needs; see `rebuild_us` and `can_be_rebuilt`
   std::vector<transfer*> leaving_;      // that give bytes back, in the order they will; see `list_leaving`
   std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;

@@ -37,6 +37,7 @@ void transfer_engine::copy_lane::expect(double gbps) noexcept {
 transfer_engine::transfer_engine(device& on, engine_options options)
     : device_(on),
       time_(on.time()),
+      punctual_(time_ != nullptr && time_->is_punctual()),
       options_(options),
       chunk_bytes_(options.chunk_bytes),
       d2h_(on, copy_direction::device_to_host, "ferry d2h"),
@@ -95,8 +96,8 @@ void transfer_engine::submit(transfer& submitted) {
 }
 
 std::size_t transfer_engine::chunks_ahead(copy_direction direction) const noexcept {
-  // Waking up takes tens of microseconds, on a busy machine several times that; no time at all on a virtual clock.
-  if (time_ != nullptr) return 2;
+  // Waking up takes tens of microseconds, on a busy machine several times that; no time at all where it is punctual.
+  if (punctual_) return 2;
   constexpr double cover_us = 1000;
   double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
   if (bytes_per_us <= 0) return first_chunks_ahead;
@@ -131,12 +132,13 @@ void transfer_engine::run() {
 }
 
 bool transfer_engine::act() {
+  std::uint64_t const before = finished_;
   bool moved = progress();
   while (!ended_late_.empty() && ended_.push(ended_late_.front())) {
     ended_late_.pop_front();
     moved = true;
   }
-  return moved;
+  return moved || finished_ != before;
 }
 
 bool transfer_engine::progress() {
@@ -390,10 +392,11 @@ void transfer_engine::finish(transfer& ended, transfer_phase how) {
       : how == transfer_phase::abandoned ? counters.abandoned
                                          : counters.failed,
       1);
+  ++finished_;
   if (auto* order = device_.order()) order->hand_over(&ended_);
   ended.phase.store(how, std::memory_order_release);
   if (time_ != nullptr) {
-    ended_late_.push_back(&ended);
+    if (!ended_late_.empty() || !ended_.push(&ended)) ended_late_.push_back(&ended);
     return;
   }
   while (!ended_.push(&ended)) nap(std::chrono::microseconds(20));

@@ -72,6 +72,9 @@ class transfer_engine final : private virtual_time::agent {
   /// Session's thread. Lets the engine sleep for good while nothing is submitted, or keeps it alert.
   void set_alert(bool alert);
 
+  /// It acts at the very instant that there is something to do: on a virtual clock, unless that lets it be late.
+  [[nodiscard]] bool is_punctual() const noexcept { return punctual_; }
+
   /// Session's thread. From the next chunk on.
   void set_chunk_bytes(std::size_t bytes) noexcept { chunk_bytes_.store(bytes, std::memory_order_relaxed); }
 
@@ -85,7 +88,7 @@ class transfer_engine final : private virtual_time::agent {
     return bytes_per_us > 0 ? static_cast<double>(chunk_bytes_) / bytes_per_us : 0;
   }
   /// How long before an event a thread must act so as not to be late for it: sleeping threads wake up slowly.
-  [[nodiscard]] double wake_up_us() const noexcept { return time_ != nullptr ? 0 : 200; }
+  [[nodiscard]] double wake_up_us() const noexcept { return punctual_ ? 0 : 200; }
 
   [[nodiscard]] link_counters const& counters(copy_direction direction) const noexcept {
     return lane(direction).counters;
@@ -156,6 +159,7 @@ class transfer_engine final : private virtual_time::agent {
 
   device& device_;
   virtual_time* const time_;  // null where a thread drives the engine
+  bool const punctual_;       // it acts as soon as there is something to do
   engine_options options_;
   std::atomic<std::size_t> chunk_bytes_;
   copy_lane d2h_;
@@ -170,6 +174,7 @@ class transfer_engine final : private virtual_time::agent {
   doorbell wake_;                            // rung after `alert_` was switched on and after a submission
   std::atomic<std::uint64_t> submitted_{0};  // beside the queue, whose own order is too weak for a doorbell
   std::uint64_t accepted_ = 0;
+  std::uint64_t finished_ = 0;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> exited_{false};
   std::thread thread_;

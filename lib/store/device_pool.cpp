@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ferry/error.hpp"
+#include "support/pause.hpp"
 
 namespace ferry::store {
 
@@ -124,13 +124,7 @@ void device_pool::resize(std::size_t bytes) {
 }
 
 void device_pool::wait_for_uses() noexcept {
-  for (auto const& f : fences_) {
-    try {
-      device_.synchronize(f.mark.ref());
-    } catch (error const&) {
-      // The work failed, which its owner learns elsewhere; here it only matters that it is over.
-    }
-  }
+  for (auto const& f : fences_) wait_until_over(device_, f.mark.ref());
   fences_.clear();
   return_addresses(true);
 }

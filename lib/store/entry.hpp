@@ -15,14 +15,12 @@
 #include "ferry/item.hpp"
 #include "ferry/session.hpp"
 #include "ferry/stats.hpp"
-#include "store/device_pool.hpp"
+#include "store/copies.hpp"
 
 namespace ferry::store {
 
 /// True if the state machine has an arrow from one state to the other.
 [[nodiscard]] bool legal(item_state from, item_state to) noexcept;
-
-struct transfer;
 
 using list_hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
@@ -34,9 +32,8 @@ struct entry {
   // What every save and restore looks at stands first, close together.
   item_key key;
   std::size_t bytes = 0;
-  device_region device;
-  slab_piece pinned;
-  event_handle ready;  ///< after the work that wrote the device bytes
+  device_copy device;
+  host_copy host;
   /// Streams that have used the device bytes since. They are marked only when the bytes go, so a use costs
   /// nothing; a mark may then stand later than the use, which is safe.
   boost::container::small_vector<stream_ref, 2> users;
@@ -55,8 +52,6 @@ struct entry {
   bool may_drop = false;       ///< dropping it to make room is allowed
   bool restored = false;       ///< in this step
   bool release_asked = false;  ///< done with, as soon as the last lease ends
-  /// The host copy is complete and equal to the item, so that the device bytes may go without a copy.
-  bool host_copy_good = false;
   /// The transfer that touches this item's bytes; they may not go before it has ended.
   transfer* moving = nullptr;
   list_hook in_save_order;
@@ -65,7 +60,6 @@ struct entry {
 
   std::unique_ptr<recipe> how;         ///< apart, for it is large and seldom looked at; kept for the next step
   release_callback on_release;         ///< with adopted memory
-  std::uint64_t checksum = 0;          ///< of the host copy, with FERRY_VERIFY=checksum
   std::string failure;                 ///< why the last way back from the host failed
   double moved_us = 0;                 ///< time its transfers took, hidden or not
   std::uint32_t journal_line = never;  ///< its place in the journal of the step that saved it

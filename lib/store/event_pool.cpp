@@ -4,6 +4,14 @@
 
 namespace ferry::store {
 
+std::optional<double> elapsed_us(device& on, event_handle const& from, event_handle const& to) noexcept {
+  try {
+    return on.elapsed_us(from.ref(), to.ref());
+  } catch (error const&) {
+    return std::nullopt;
+  }
+}
+
 event_handle event_pool::record(stream_ref stream, event_timing timing) {
   auto& idle = idle_[static_cast<std::size_t>(timing)];
   if (idle.empty()) {
@@ -20,18 +28,23 @@ event_handle event_pool::record(stream_ref stream, event_timing timing) {
   return handle;
 }
 
+event_handle event_pool::record_if_possible(stream_ref stream, event_timing timing) noexcept {
+  try {
+    return record(stream, timing);
+  } catch (error const&) {
+    return {};
+  }
+}
+
 event_handle event_pool::record_if_alive(stream_ref stream, event_timing timing) noexcept {
   try {
     return record(stream, timing);
   } catch (error const&) {
+    // Without a mark its work must be over: a stream that was destroyed has none left, any other is waited for. What
+    // fails there is not ours to hear of: whoever enqueued it has to be told.
+    device_.drain(stream);
+    return {};
   }
-  try {
-    // Without a mark its work must be over: a stream that was destroyed has none left, any other is waited for.
-    device_.synchronize(stream);
-  } catch (error const&) {
-    // It failed, or the device is lost: in either case nothing of it runs any more, or ever can be followed by others.
-  }
-  return {};
 }
 
 }  // namespace ferry::store

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,9 @@ class event_handle {
   pooled_event* held_ = nullptr;
 };
 
+/// How long it was from one mark to the other; nothing where the device cannot say. Requires: both have passed.
+[[nodiscard]] std::optional<double> elapsed_us(device& on, event_handle const& from, event_handle const& to) noexcept;
+
 class event_pool {
  public:
   explicit event_pool(device& owner) : device_(owner) {}
@@ -54,6 +58,8 @@ class event_pool {
 
   /// Marks the stream's current end.
   [[nodiscard]] event_handle record(stream_ref stream, event_timing timing = event_timing::off);
+  /// The same, or nothing where that fails: for marks that nobody's bytes depend on.
+  [[nodiscard]] event_handle record_if_possible(stream_ref stream, event_timing timing = event_timing::off) noexcept;
   /// The same for a stream that may have been destroyed: then its work is over and there is nothing to mark.
   [[nodiscard]] event_handle record_if_alive(stream_ref stream,
                                              event_timing timing = event_timing::off) noexcept;

@@ -8,6 +8,7 @@
 
 #include "ferry/error.hpp"
 #include "store/transfer.hpp"
+#include "support/pause.hpp"
 
 namespace ferry::store {
 
@@ -24,13 +25,7 @@ tiered_store::tiered_store(device& owner, store_limits const& limits)
 tiered_store::~tiered_store() {
   device_pool_.wait_for_uses();
   for (auto& waiting : releases_) {
-    for (auto const& use : waiting.uses) {
-      try {
-        device_.synchronize(use.ref());
-      } catch (error const&) {
-        // Over is over: the failure has been or will be reported to the stream's owner.
-      }
-    }
+    for (auto const& use : waiting.uses) wait_until_over(device_, use.ref());
   }
   notify_releases();
 }
@@ -63,8 +58,8 @@ entry& tiered_store::admit(item_key const& key) {
 void tiered_store::make_resident(entry& e, device_region&& region, event_handle ready) {
   e.advance(item_state::resident);
   e.bytes = region.bytes();
-  e.device = std::exchange(region, {});
-  e.ready = std::move(ready);
+  e.device.replace(std::move(region));
+  e.device.written_by(std::move(ready));
   e.save_order = ++saves_;
   live_.push_back(e);
 }
@@ -79,7 +74,10 @@ void tiered_store::evict(entry& e) {
   vacate(e);
 }
 
-void tiered_store::vacate(entry& e) { give_back(std::exchange(e.device, {}), std::move(e.on_release), take_marks(e)); }
+void tiered_store::vacate(entry& e) {
+  auto const marks = take_marks(e);
+  give_back(e.device.replace(), std::move(e.on_release), marks);
+}
 
 void tiered_store::mark_uses(entry& e) {
   for (auto const stream : e.users) {
@@ -93,9 +91,9 @@ std::span<event_handle const> tiered_store::take_marks(entry& e) {
   for (auto& use : e.uses) marks_.push_back(std::move(use));
   e.uses.clear();
   // The writer counts as a user, unless a later mark on its stream covers it.
-  bool const covered = e.ready && std::ranges::find(e.users, e.ready.stream()) != e.users.end();
-  if (e.ready && !covered) marks_.push_back(std::move(e.ready));
-  e.ready = {};
+  auto const& work = e.device.work();
+  bool const covered = work && std::ranges::find(e.users, work.stream()) != e.users.end();
+  if (work && !covered) marks_.push_back(work);
   for (auto const stream : e.users) {
     if (auto mark = events_.record_if_alive(stream)) marks_.push_back(std::move(mark));
   }
@@ -117,16 +115,15 @@ void tiered_store::release(entry& e) {
     t->cancel.store(true, std::memory_order_release);
     t->item = nullptr;
     t->orphaned = true;
-    t->orphaned_device = std::exchange(e.device, {});
-    t->orphaned_pinned = std::exchange(e.pinned, {});
     auto const marks = take_marks(e);
     t->orphaned_uses.assign(marks.begin(), marks.end());
+    t->orphaned_device = e.device.replace();
+    t->orphaned_pinned = e.host.replace();
     t->orphaned_release = std::move(e.on_release);
   }
   vacate(e);
-  if (e.pinned) pinned_.free(std::exchange(e.pinned, {}));
+  pinned_.free(e.host.replace());
   e.advance(item_state::released);
-  e.host_copy_good = false;
   e.release_asked = false;
   if (e.has_recipe) e.how->enqueue.reset();
   e.has_recipe = false;

@@ -72,6 +72,16 @@ class patience {
   std::chrono::nanoseconds began_;
 };
 
+/// Until the marked work is over, whatever became of it. No failure is reported.
+inline void wait_until_over(device& on, event_ref mark) noexcept {
+  try {
+    patience waiting(on);
+    while (on.query(mark) == event_status::pending) waiting.wait();
+  } catch (deadlock_error const&) {
+    // It never will be: nothing is left that could touch anything.
+  }
+}
+
 /// Makes the calling thread wake up as punctually as the system can: by default the kernel rounds wake-ups
 /// up by 50 us, which is half of a small copy.
 inline void sharpen_sleep() noexcept { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }

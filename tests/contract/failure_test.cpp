@@ -184,6 +184,52 @@ TEST_P(DeviceContract, SkippedCopiesMoveNothing) {
   EXPECT_EQ(here.as<unsigned char>()[0], 7);
 }
 
+TEST_P(DeviceContract, CopiesThatCannotBeRecalledRunAndHaveFailedAllTheSame) {
+  if (!dev().capabilities().holds_bytes) GTEST_SKIP() << "this memory is addresses only";
+  if (dev().capabilities().recalls_copies) GTEST_SKIP() << "copies are recalled";
+  stream const one(dev(), stream_kind::copy, "one");
+  memory const there(dev(), memory_space::device, 64);
+  memory const here(dev(), memory_space::pinned, 64);
+  here.as<unsigned char>()[0] = 9;
+  dev().copy(one, "in", copy_direction::host_to_device, there.data(), here.data(), 64);
+  one.synchronize();
+  here.as<unsigned char>()[0] = 7;
+  launch(one, broken(), "bad");
+  dev().copy(one, "out", copy_direction::device_to_host, here.data(), there.data(), 64);
+  event const after(dev());
+  after.record(one);
+  EXPECT_TRUE(failure_of(one));
+  EXPECT_EQ(here.as<unsigned char>()[0], 9);
+  EXPECT_EQ(dev().query(after), event_status::failed);
+}
+
+TEST_P(DeviceContract, DrainingWaitsAndLeavesTheFailureToBeReported) {
+  stream const one(dev(), stream_kind::compute, "one");
+  bool ran = false;
+  launch(one, [&ran] { ran = true; });
+  launch(one, broken(), "bad");
+  event const after(dev());
+  after.record(one);
+  dev().drain(one);
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(dev().query(after), event_status::failed) << "over";
+  bool skipped = true;
+  launch(one, [&skipped] { skipped = false; });
+  auto const failure = failure_of(one);
+  ASSERT_TRUE(failure);
+  EXPECT_TRUE(skipped) << "nobody had been told";
+  launch(one, [&skipped] { skipped = false; });
+  EXPECT_FALSE(failure_of(one));
+  EXPECT_FALSE(skipped);
+}
+
+TEST_P(DeviceContract, AStreamThatIsGoneIsDrainedAtOnce) {
+  auto const gone = dev().create_stream(stream_kind::compute, "gone");
+  dev().destroy_stream(gone);
+  dev().drain(gone);
+  dev().drain({});
+}
+
 TEST_P(DeviceContract, AFailureNobodyAskedForDoesNotStopDestruction) {
   auto doomed = make();
   auto const one = doomed->create_stream(stream_kind::compute, "one");

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -227,6 +228,26 @@ TEST_F(LateItem, WhoNeedsTheBytesThatItLeftBehindWaitsForThem) {
   session_->release(key(1));
   use(key(0), "use 0");
   end();
+}
+
+TEST_F(LateItem, ComesByTheLinkAfterAllIfTheRecipeThatWasToReplaceItRefuses) {
+  constexpr auto recipe_time = 1300us;
+  start(8);
+  learn(recipe_time);
+  begin([](item_info const& item) { return item.key.segment == 2 ? placement::keep : placement::offload; });
+  save(key(0));
+  save(key(1), 0us, {.enqueue = [](recipe_context const&) { throw std::runtime_error("not today"); }, .inputs = {}});
+  save(key(2));
+  settle();
+  // All chunks are with the link when it gets stuck: nothing of the transfer can be called off.
+  stall(sim_engine::host_to_device, device_->now() + item_time - 150us, device_->now() + 20ms);
+  use(key(2), "use 2", busy);
+  use(key(1), "use 1");
+  use(key(0), "use 0");
+  end();
+  EXPECT_EQ(count(reason::recomputed_sooner_than_transfer), 0U);
+  EXPECT_EQ(seen_["use 1"], all('m'));
+  EXPECT_EQ(session_->stats().device.now_bytes, 0U);
 }
 
 TEST_F(LateItem, StaysWhereItIsForALeaseThatIsStillHeld) {

@@ -359,8 +359,6 @@ TEST_F(Idle, AHintIsAsGoodAsAWait) {
 /// comes over the link, 1 was dropped or stays, 0 is lost.
 class LostInput : public Runtime {
  protected:
-  static constexpr auto recipe_time = 300us;
-
   void start() {
     config settings;
     settings.run_ahead = 16;  // a host that waits for a segment's mark is told of what failed before it
@@ -376,7 +374,7 @@ class LostInput : public Runtime {
     save(key(0));
   }
   void save_reader(std::uint32_t segment, std::uint32_t reader) {
-    save(key(segment), 0us, segment == reader ? rebuilding(recipe_time, {key(0)}) : ferry::recipe{});
+    save(key(segment), 0us, segment == reader ? rebuilding(recipe_time_, {key(0)}) : ferry::recipe{});
   }
   void learn(std::uint32_t reader) {
     forward(reader, [=](item_info const& item) {
@@ -395,6 +393,8 @@ class LostInput : public Runtime {
   void expect_lost(std::uint32_t segment) {
     expect_error<stream_error>([&] { static_cast<void>(session_->restore(key(segment), *compute_)); }, "'make'");
   }
+
+  nanoseconds recipe_time_ = 300us;
 };
 
 TEST_F(LostInput, NothingIsRebuiltAheadFromIt) {
@@ -428,6 +428,22 @@ TEST_F(LostInput, WhatIsOnTheHostComesFromThere) {
   EXPECT_EQ(seen_["use 2"], all('m'));
   EXPECT_TRUE(asked_.empty());
   expect_lost(0);
+}
+
+TEST_F(LostInput, WhatTheLinkIsBringingIsReadWhereTheLinkWritesIt) {
+  recipe_time_ = item_time;
+  start();
+  learn(2);
+  device_->fail({.name = "make", .nth = 4});
+  forward(2, [](item_info const& item) { return item.key.segment == 2 ? placement::offload : placement::keep; });
+  ASSERT_EQ(session_->state(key(2)), item_state::hosted);
+  lose_input();
+  // The link gets stuck in the last chunks, which cannot be called off: its recipe would now be sooner, into other bytes.
+  stall(sim_engine::host_to_device, device_->now() + item_time - 150us, device_->now() + 20ms);
+  use(key(2), "use 2");
+  compute_->synchronize();
+  EXPECT_EQ(seen_["use 2"], all('m'));
+  EXPECT_TRUE(asked_.empty());
 }
 
 TEST_F(Idle, AHintThatMakesNoSenseIsRefused) {
