@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "explore/exploration.hpp"
 #include "ferry/config.hpp"
 
 namespace ferry::testing {
@@ -52,6 +53,11 @@ inline void showValue(operation const& op, std::ostream& out) {
       << (op.careless ? " careless" : "") << ")";
 }
 
+/// Something like a name: two operations hardly ever have the same.
+inline std::uint64_t number_of(operation const& op) noexcept {
+  return (std::uint64_t{op.which} << 32U) ^ (std::uint64_t{op.size} << 8U) ^ static_cast<std::uint64_t>(op.kind);
+}
+
 /// What can go wrong by itself: operations that throw on their stream.
 struct fault_rates {
   unsigned copies_per_mille = 0;
@@ -77,6 +83,7 @@ struct program {
   unsigned longest_delay_us = 0;
   fault_rates faults;
   bool simulated = false;  ///< on the sim device, where delays are what kernels cost
+  exploration explored;
   std::uint64_t seed = 0;
   bool hold_over_steps = false;  ///< leases and blocks outlive the step
   std::size_t walk_out = 0;      ///< destroys the session after so many operations, leases held or not; 0: never
@@ -97,7 +104,9 @@ inline void showValue(program const& p, std::ostream& out) {
       << p.host_to_device.gbps << "/" << p.host_to_device.latency_us << " delays " << p.delays_per_mille << "x"
       << p.longest_delay_us << " faults " << p.faults.copies_per_mille << "/" << p.faults.kernels_per_mille << " seed "
       << p.seed << (p.simulated ? " simulated" : "") << (p.hold_over_steps ? " hold_over_steps" : "") << " walk_out "
-      << p.walk_out << "\n";
+      << p.walk_out;
+  showValue(p.explored, out);
+  out << "\n";
   for (std::size_t b = 0; b < p.bodies.size(); ++b) {
     out << "  body " << b << ":\n";
     for (auto const& op : p.bodies[b]) {

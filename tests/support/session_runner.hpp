@@ -55,11 +55,17 @@ class session_runner {
     settings.verify = p.verify ? verify_mode::checksum : verify_mode::off;
     settings.run_ahead = p.run_ahead;
     settings.stall_tolerance_us = p.stall_tolerance_us;
+    settings.plan_effort = p.explored.on ? 20 : 0;
     settings.log = log_level::off;
     return settings;
   }
 
-  [[nodiscard]] bool faulty() const { return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0; }
+  [[nodiscard]] bool calls_fail() const {
+    return program_.explored.failing_calls > 0 || program_.explored.lost_at > 0;
+  }
+  [[nodiscard]] bool faulty() const {
+    return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0 || calls_fail();
+  }
   [[nodiscard]] std::string here() const { return std::to_string(step_) + "." + std::to_string(at_); }
   void complain(std::string const& text) { world_.problems.add("at " + here() + ": " + text); }
   void note(std::string const& text) { journal_ += "\n  " + here() + " " + text; }
@@ -67,6 +73,7 @@ class session_runner {
   template <typename Call>
   refusal tried(Call const& call) {
     try {
+      auto const exposed = world_.in_the_open();
       call();
       return refusal::none;
     } catch (out_of_device_memory const& e) {
@@ -82,9 +89,32 @@ class session_runner {
     } catch (transfer_error const& e) {
       if (!faulty()) throw;
       note(why_ = e.what());
+    } catch (call_failed const& e) {
+      note(why_ = e.what());
     }
-    leases_.clear();
+    let_go(leases_);
     return refusal::fault;
+  }
+  /// What is held is given back in the session's own functions, whose calls may fail too.
+  template <typename Held>
+  void let_go(std::vector<Held>& all) {
+    auto const exposed = world_.in_the_open();
+    all.clear();
+  }
+  template <typename Held>
+  void let_go(std::vector<Held>& of, std::size_t which) {
+    auto const exposed = world_.in_the_open();
+    of.erase(of.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+  /// For a call that is made until it succeeds. False if the device is lost.
+  template <typename Call>
+  [[nodiscard]] bool insisted(char const* what, Call const& call) {
+    for (int tries = 0; tries < 200; ++tries) {
+      if (tried(call) == refusal::none) return true;
+      if (world_.is_lost()) return false;
+    }
+    complain(std::string(what) + " never succeeds: " + why_);
+    return false;
   }
   template <typename Error, typename Call>
   void expect_refused(char const* what, Call const& call) {
@@ -164,28 +194,29 @@ inline void session_runner::run() {
   }
   session_.reset();
   world_.settle();
-  for (auto& text : order_violations(*world_.dev)) world_.problems.add(std::move(text));
+  for (auto& text : world_.order_violations()) world_.problems.add(std::move(text));
 }
 
 /// False if the trainer walked out.
 inline bool session_runner::run_steps() {
   std::size_t performed = 0;
   for (step_ = 0; step_ < program_.steps.size(); ++step_) {
-    session_->begin_step();
+    if (!insisted("begin_step", [&] { session_->begin_step(); })) return false;
     if (program_.reshuffle) place(program_.placement + static_cast<std::uint32_t>(step_));
     world_.sky.set_stormy(true);
     auto const& body = program_.body(step_);
     for (at_ = 0; at_ < body.size(); ++at_) {
+      world_.draw_from(mixed(program_.seed + mixed(step_) + number_of(body[at_])));
       perform(body[at_]);
       expect_within_budgets();
-      if (++performed == program_.walk_out) return false;
+      if (++performed == program_.walk_out || world_.is_lost()) return false;
     }
     if (faulty()) heal();
     if (!program_.hold_over_steps) {
-      leases_.clear();
-      blocks_.clear();
+      let_go(leases_);
+      let_go(blocks_);
     }
-    session_->end_step();
+    if (!insisted("end_step", [&] { session_->end_step(); })) return false;
     model_.end_step();
   }
   return true;
@@ -198,14 +229,14 @@ inline void session_runner::perform(operation const& op) {
       return produce(op);
     case action::restore:
       if (!items.empty() && bring_back(items[op.which % items.size()], stream_of(op.stream)) && !op.hold) {
-        leases_.pop_back();
+        let_go(leases_, leases_.size() - 1);
       }
       return;
     case action::use:
       if (!leases_.empty()) compare(leases_[op.which % leases_.size()]);
       return;
     case action::end_lease:
-      if (!leases_.empty()) leases_.erase(leases_.begin() + op.which % leases_.size());
+      if (!leases_.empty()) let_go(leases_, op.which % leases_.size());
       return;
     case action::release: {
       if (items.empty()) return;
@@ -216,7 +247,7 @@ inline void session_runner::perform(operation const& op) {
     case action::scratch:
       return scratch(op);
     case action::end_block:
-      if (!blocks_.empty()) blocks_.erase(blocks_.begin() + op.which % blocks_.size());
+      if (!blocks_.empty()) let_go(blocks_, op.which % blocks_.size());
       return;
     case action::consume:
       // The largest number stands for the latest item.

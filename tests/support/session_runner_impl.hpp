@@ -123,7 +123,7 @@ inline void session_runner::produce_into(operation const& op, item_key const& ke
   note("saved " + to_string(key) + " on s" + std::to_string((op.stream + (op.crossing ? 1 : 0)) % 2));
   leases_.push_back({key, std::move(got), saver, item.bytes});
   compare(leases_.back());
-  if (!op.hold) leases_.pop_back();
+  if (!op.hold) let_go(leases_, leases_.size() - 1);
   model_.save(key, std::move(item));
 }
 
@@ -154,7 +154,7 @@ inline bool session_runner::bring_back(item_key const& key, stream_ref on) {
 }
 
 inline void session_runner::release(item_key const& key) {
-  session_->release(key);
+  if (!insisted("release", [&] { session_->release(key); })) return;
   model_.release(key);
   note("released " + to_string(key));
   if (!is_leased(key) && session_->state(key)) complain(to_string(key) + " is known after its release");
@@ -176,7 +176,7 @@ inline void session_runner::scratch(operation const& op) {
 
 inline void session_runner::consume(item_key const& key, stream_ref on) {
   item_key const wanted = key;  // the model's own is gone after the release
-  if (bring_back(wanted, on)) leases_.pop_back();
+  if (bring_back(wanted, on)) let_go(leases_, leases_.size() - 1);
   if (!model_.is_needed(wanted)) release(wanted);
 }
 
@@ -226,6 +226,7 @@ inline void session_runner::expect_within_budgets() {
 
 /// The storm is over: whatever was produced and can be had from anywhere must come back.
 inline void session_runner::heal() {
+  if (world_.is_lost()) return;
   world_.sky.set_stormy(false);
   leases_.clear();
   blocks_.clear();
@@ -269,6 +270,10 @@ inline void session_runner::finish() {
 
 /// The session goes in the middle of everything; what was lent stays good until it is given back.
 inline void session_runner::walk_out() {
+  if (program_.explored.on) {
+    auto const exposed = world_.in_the_open();
+    session_.reset();
+  }
   world_.sky.set_stormy(false);
   session_.reset();
   for (auto const& each : leases_) compare(each);

@@ -21,6 +21,7 @@
 #include "ferry/host_device.hpp"
 #include "ferry/session.hpp"
 #include "ferry/sim_device.hpp"
+#include "explore/explored_device.hpp"
 #include "support/session_model.hpp"
 #include "support/session_program.hpp"
 #include "support/test_devices.hpp"
@@ -69,7 +70,13 @@ class weather {
   std::chrono::microseconds delay() { return delay(draw()); }
   void strike(label const& operation) { strike(operation, draw()); }
 
+  /// What is drawn from now on is drawn from this.
+  void draw_from(std::uint64_t seed) {
+    seed_ = seed;
+    drawn_.store(0);
+  }
   void set_stormy(bool stormy) { stormy_.store(stormy); }
+  [[nodiscard]] bool is_stormy() const { return stormy_.load(); }
   [[nodiscard]] std::uint64_t strikes() const { return strikes_.load(); }
 
  private:
@@ -95,20 +102,59 @@ class weather {
   std::atomic<bool> stormy_{false};
 };
 
+/// Whether calls to an explored device may fail, as long as this lives.
+class exposure {
+ public:
+  exposure(explored_device* of, bool stormy) : of_(of), before_(of != nullptr && of->is_stormy()) {
+    if (of_ != nullptr) of_->set_stormy(stormy);
+  }
+  exposure(exposure const&) = delete;
+  exposure& operator=(exposure const&) = delete;
+  ~exposure() {
+    if (of_ != nullptr) of_->set_stormy(before_);
+  }
+
+ private:
+  explored_device* of_;
+  bool before_;
+};
+
 class session_world {
  public:
   static constexpr std::size_t trainers_bytes = std::size_t{64} << 20U;
 
   explicit session_world(program const& p)
       : sky(p.seed, p.delays_per_mille, std::max(p.longest_delay_us, 1U), p.faults),
-        dev(p.simulated ? make_sim(p) : make_host(p)),
+        dev(p.explored.on ? make_explored(p) : p.simulated ? make_sim(p) : make_host(p)),
         streams{stream(*dev, stream_kind::compute, "compute 0"), stream(*dev, stream_kind::compute, "compute 1")},
         janitor_(*dev, stream_kind::compute, "janitor") {}
   session_world(session_world const&) = delete;
   session_world& operator=(session_world const&) = delete;
   /// Requires: no session uses the device any more.
   ~session_world() {
+    for (auto& each : streams) stream const gone = std::move(each);  // their work is over before its memory goes
     for (auto const& each : trainers_memory_) dev->deallocate(memory_space::device, each.memory.address);
+  }
+
+  /// On an explored device each operation of a program draws from a number of its own: so, in a smaller program, those
+  /// that are left meet nearly what they met before.
+  void draw_from(std::uint64_t seed) {
+    if (explored_ == nullptr) return;
+    explored_->draw_from(seed);
+    sky.draw_from(mixed(seed));
+  }
+  /// As long as what is returned lives, calls to an explored device may fail, if there is a storm: the session's.
+  [[nodiscard]] auto in_the_open() { return exposure(explored_, sky.is_stormy()); }
+  /// The trainer's own calls do not fail.
+  [[nodiscard]] auto under_a_roof() { return exposure(explored_, false); }
+  /// Of a device that is lost nothing is known, and nothing that was enqueued runs any more.
+  [[nodiscard]] std::vector<std::string> order_violations() const {
+    if (is_lost()) return {};
+    return explored_ != nullptr ? explored_->order_violations() : testing::order_violations(*dev);
+  }
+  [[nodiscard]] bool is_lost() const noexcept { return explored_ != nullptr && explored_->is_lost(); }
+  [[nodiscard]] std::uint64_t failed_calls() const noexcept {
+    return explored_ != nullptr ? explored_->failed_calls() : 0;
   }
 
   /// Compares on the stream what is there with what should be.
@@ -154,6 +200,7 @@ class session_world {
   /// Orders one stream after another; what was written is produced if the second stream gets there too.
   void cross(stream_ref from, stream_ref to, std::shared_ptr<std::atomic<bool>> written,
              std::shared_ptr<std::atomic<bool>> produced) {
+    if (is_lost()) return;
     event const crossing(*dev);
     crossing.record(from);
     dev->wait(to, crossing);
@@ -180,6 +227,8 @@ class session_world {
     made.memory = {dev->allocate(memory_space::device, bytes), bytes};
     return {made.memory, [this, &made](event_ref done) {
               ++made.returned;
+              auto const safe = under_a_roof();
+              if (is_lost()) return;
               // What the trainer does next with his memory: overwrite it at once, in the order that he was promised.
               if (done) dev->wait(janitor_, done);
               std::array const accesses{writes(made.memory.address, made.memory.bytes)};
@@ -201,6 +250,7 @@ class session_world {
   std::vector<std::string> settle() {
     std::vector<std::string> failures;
     for (stream_ref const each : {streams[0].ref(), streams[1].ref(), janitor_.ref()}) {
+      if (is_lost()) break;
       try {
         dev->synchronize(each);
       } catch (stream_error const& failure) {
@@ -214,6 +264,11 @@ class session_world {
   complaints problems;
   std::uint64_t comparisons = 0;
   weather sky;
+
+ private:
+  explored_device* explored_ = nullptr;  // the device, if it is one
+
+ public:
   std::unique_ptr<device> dev;
   std::array<stream, 2> streams;
 
@@ -230,14 +285,41 @@ class session_world {
 #endif
     return made;
   }
-  std::unique_ptr<device> make_sim(program const& p) {
+  std::unique_ptr<sim_device> make_sim(program const& p) {
     return make_sim_device({.device_bytes = p.budget + trainers_bytes,
                             .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
                             .device_to_host = p.device_to_host,
                             .host_to_device = p.host_to_device,
                             .kernel_cost = [this](label const&, auto) { return sky.delay(); },
                             .backed = true,
-                            .before_operation = [this](label const& operation) { sky.strike(operation); }});
+                            .recalls_copies = p.explored.recalls_copies,
+                            .slow_downs = stalls_of(p),
+                            .before_operation = [this](label const& operation) { before_simulated(operation); }});
+  }
+  std::unique_ptr<device> make_explored(program const& p) {
+    auto simulated = make_sim(p);
+    sim_device& clock = *simulated;
+    auto made = std::make_unique<explored_device>(std::move(simulated), clock, p.explored, p.seed);
+    explored_ = made.get();
+    return made;
+  }
+  void before_simulated(label const& operation) {
+    if (is_lost()) throw std::runtime_error("the device is lost");
+    sky.strike(operation);
+  }
+  /// The link stands still, or nearly so, for some time.
+  static std::vector<sim_slow_down> stalls_of(program const& p) {
+    using namespace std::chrono_literals;
+    std::vector<sim_slow_down> stalls;
+    chance draw(p.seed);
+    for (unsigned i = 0; i < p.explored.stalls; ++i) {
+      bool const out = draw.below(2) == 0;
+      auto const from = std::chrono::nanoseconds(draw.below(std::chrono::nanoseconds(20ms).count()));
+      auto const span = std::chrono::nanoseconds(draw.up_to(std::chrono::nanoseconds(10ms).count()));
+      double const factor = draw.below(2) == 0 ? sim_slow_down::standstill : static_cast<double>(2 + draw.below(50));
+      stalls.push_back({out ? sim_engine::device_to_host : sim_engine::host_to_device, factor, from, from + span});
+    }
+    return stalls;
   }
 
 #if defined(FERRY_CUDASIM)
@@ -262,6 +344,7 @@ class session_world {
   static unique_function<void()> exposed(label const&, unique_function<void()> work) { return work; }
 #endif
   void launch(stream_ref on, label const& name, std::span<memory_access const> accesses, unique_function<void()> work) {
+    if (is_lost()) return;
     dev->launch(on, name, accesses, exposed(name, std::move(work)));
   }
 
