@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ferry/export.hpp"
@@ -111,6 +112,10 @@ class order_hooks {
   virtual void announce(label const& name, std::span<memory_access const> accesses) = 0;
   virtual void hand_over(void const* channel) = 0;
   virtual void take_over(void const* channel) = 0;
+  /// Something has happened to an item or a transfer that is in this state, of whose bytes so much is known. For tests
+  /// that count what they have met.
+  virtual void met(std::string_view /*what*/, std::string_view /*state*/, std::string_view /*event*/,
+                   std::string_view /*evidence*/) {}
 
  protected:
   ~order_hooks() = default;

@@ -75,6 +75,8 @@ struct sim_device_options {
   std::vector<sim_failure> failures{};
   /// Called when an operation's time is up, before it does anything: tests throw here to make it fail.
   std::function<void(label const& operation)> before_operation{};
+  /// Whether it says that work which can never end is dropped.
+  bool quiet = false;
   /// Told of every launch and copy that is over, on the thread that waits.
   std::function<void(sim_operation const&)> observe{};
 };

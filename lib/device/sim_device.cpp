@@ -106,7 +106,7 @@ class sim_device_implementation final : public sim_device {
 
   device_capabilities const capabilities_;
   sim_device_options const options_;
-  support::logger log_{log_level::warning};
+  support::logger log_;
   sim_memory device_memory_;
   sim_memory pinned_memory_;
   mutable sim_driver driver_;
@@ -121,6 +121,7 @@ sim_device_implementation::sim_device_implementation(sim_device_options options)
                     .addresses_per_byte = sim_memory::addresses_per_byte,
                     .recalls_copies = options.recalls_copies},
       options_(std::move(options)),
+      log_(options_.quiet ? log_level::off : log_level::warning),
       device_memory_(memory_space::device, options_.device_bytes, options_.backed),
       pinned_memory_(memory_space::pinned, options_.pinned_bytes, options_.backed),
       driver_(options_) {}

@@ -9,6 +9,10 @@
 
 namespace ferry::path {
 
+void session_core::tell_listener(item_event what, entry const& e) const {
+  listener_->met("item", to_string(e.state()), to_string(what), store::evidence_name(e.device, e.host));
+}
+
 /// Where no mark can be recorded nothing is measured: what was done is none the worse for it.
 void session_core::measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) noexcept {
   auto place = journal_.place_of(e);

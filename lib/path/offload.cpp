@@ -17,6 +17,7 @@ void session_core::offload(entry& e) {
   }
   auto in_flight = store_.in_flight().reserve(e.bytes);
   if (!in_flight) {
+    met(item_event::offload_deferred, e);
     count(reason::deferred_in_flight_full);
     journal_.decided(e, reason::deferred_in_flight_full);
     deferred_.push_back(e);
@@ -28,6 +29,7 @@ void session_core::offload(entry& e) {
     next_choice(e, reason::dropped_pinned_full, reason::kept_pinned_full);
     return;
   }
+  met(item_event::offload_begun, e);
   e.host.replace(std::move(*slot));
   transfer& t = new_transfer(e, copy_direction::device_to_host);
   t.to = e.host.address();
@@ -112,6 +114,10 @@ void session_core::transfer_ended(transfer& ended) {
 
 void session_core::offload_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
+  met(how == transfer_phase::completed   ? item_event::offload_completed
+      : how == transfer_phase::abandoned ? item_event::offload_abandoned
+                                         : item_event::offload_failed,
+      e);
   if (how == transfer_phase::completed) {
     e.host.arrived(ended.checksum);
     if (e.leases == 0 && !e.restored) {

@@ -23,6 +23,7 @@ namespace ferry::path {
 /// Into bytes that are free, or, if a way back has failed before, into those that it left to the item.
 void session_core::prefetch(entry& e, device_region&& region, event_handle position) {
   support::stage const here("ferry prefetch");
+  met(item_event::fetch_begun, e);
   if (region) e.device.replace(std::move(region));
   try {
     reserve_transfer();
@@ -81,6 +82,10 @@ void session_core::prefetch_ahead() {
 
 void session_core::prefetch_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
+  met(how == transfer_phase::completed   ? item_event::fetch_completed
+      : how == transfer_phase::abandoned ? item_event::fetch_abandoned
+                                         : item_event::fetch_failed,
+      e);
   if (how == transfer_phase::failed) {
     log_.warning("prefetch of {} failed and its host copy is kept: {}", to_string(e.key), ended.failure);
     e.failure = ended.failure;

@@ -43,6 +43,7 @@ class borrowed_inputs {
 
 void session_core::recompute(entry& e, stream_ref stream, reason why, outlook const& seen, std::size_t rows_there) {
   support::stage const here("ferry recompute");
+  met(item_event::recipe_begun, e);
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
   rebuilding_.push_back(&e);
@@ -56,6 +57,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
       entry* const input = inputs.has(place) ? nullptr : &require_input(e, keys[place]);
       if (input == nullptr || (dropped_only && input->state() != item_state::dropped)) return;
       inputs.put(place, *input);
+      met(item_event::needed_by_recipe, *input);
       bring_back(*input, stream);
       input->restored = true;  // it stays for whoever asks next, as long as there is room
     };
@@ -76,11 +78,14 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   } catch (...) {
     rebuilding_.pop_back();
     if (e.device) e.add_use(stream);  // the recipe may have enqueued part of its work
+    met(item_event::recipe_failed, e);
+    e.device.disown();  // of what the link or the recipe has written, some may be missing
     e.advance(before);
     let_be(e);
     throw;
   }
   rebuilding_.pop_back();
+  met(item_event::recipe_enqueued, e);
   e.advance(item_state::resident);
   ++e.stats.recomputes;
   ++totals_.recomputes;

@@ -15,6 +15,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   require_step("restore");
   require_own(stream);
   entry& e = require(key);
+  met(item_event::needed, e);
   enter_segment(pass::backward, key, stream);
   pace_.called();
   progress();
@@ -115,6 +116,7 @@ bool session_core::is_lost(entry const& e) const {
 
 /// Gives up the device bytes of an item that is lost there. True if it can be had another way.
 bool session_core::forget_device_copy(entry& e) {
+  met(item_event::found_lost, e);
   if (e.leases > 1 || !(e.host.is_good() || e.has_recipe)) return false;
   e.advance(e.host.is_good() ? item_state::hosted : item_state::dropped);
   e.device.disown();

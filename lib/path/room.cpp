@@ -112,6 +112,7 @@ bool session_core::give_way(bool firmly) {
     return true;
   }
   if (farthest_prefetch != nullptr) {
+    met(item_event::fetch_called_off, *farthest_prefetch);
     farthest_prefetch->moving->cancel.store(true, std::memory_order_release);
     count(reason::prefetch_cancelled_for_space, *farthest_prefetch);
     return true;
@@ -142,6 +143,7 @@ bool session_core::leave_behind(entry& e, bool firmly) {
     return false;
   }
   if (!region) return false;
+  met(item_event::left_behind, e);
   e.moving->left_behind = e.device.replace(std::move(*region));
   e.advance(item_state::hosted);  // what the transfer brings is not the item's any more
   return true;
@@ -304,6 +306,7 @@ std::size_t session_core::bytes_from_outside(entry const& e, std::uint32_t segme
 
 /// It is dropped as soon as its transfer has been called off.
 void session_core::drop_unsent(entry& e) {
+  met(item_event::offload_called_off, e);
   e.where = placement::recompute;
   e.moving->cancel.store(true, std::memory_order_release);
 }

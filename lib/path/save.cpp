@@ -64,6 +64,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
 lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,
                               release_callback on_release, recipe how) {
   support::stage const here("ferry save");
+  met(item_event::saved, e);
   store_.make_resident(e, std::move(region), std::move(ready));
   if (how) {
     e.has_recipe = true;
@@ -117,6 +118,7 @@ void session_core::end(lease& ended) noexcept {
   ended.core_ = nullptr;
   ended.address_ = nullptr;
   if (--e.leases == 0) {
+    met(item_event::let_go, e);
     if (e.state() == item_state::offloading) store_.mark_uses(e);
     let_be(e);
   }
@@ -141,6 +143,7 @@ void session_core::let_be(entry& e) noexcept {
 
 /// The device bytes go; if there is a host copy, the item can still come from there.
 void session_core::vacate(entry& e) noexcept {
+  met(e.host.is_good() ? item_event::evicted : item_event::dropped, e);
   if (e.host.is_good()) {
     store_.evict(e);
   } else {

@@ -45,6 +45,7 @@ tunable tunable_of(config const& settings) {
 
 session_core::session_core(device& on, config settings)
     : device_(on),
+      listener_(on.order()),
       settings_(std::move(settings)),
       log_(settings_.log),
       store_(on, limits_of(on, settings_)),
@@ -92,6 +93,7 @@ void session_core::release_everything() noexcept {
   auto& live = store_.live();
   for (auto e = live.begin(); e != live.end();) {
     entry& item = *e++;  // first, because releasing unlinks it
+    met(item_event::swept, item);
     item.release_asked = true;
     let_be(item);
   }
@@ -296,6 +298,7 @@ void session_core::free(block& freed) noexcept {
 void session_core::release(item_key const& key) {
   require_step("release");
   entry& e = require(key);
+  met(item_event::release_asked, e);
   e.release_asked = true;
   let_be(e);
   see_to_others("release");

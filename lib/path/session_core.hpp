@@ -27,6 +27,7 @@
 #include "path/replanner.hpp"
 #include "path/transfer_engine.hpp"
 #include "path/tuner.hpp"
+#include "store/happenings.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
 #include "support/pause.hpp"
@@ -37,6 +38,7 @@ namespace ferry::path {
 using store::device_region;
 using store::entry;
 using store::event_handle;
+using store::item_event;
 
 /// Throws: `invalid_argument` for nothing, `out_of_device_memory` for more than the device has; `name` is the budget's.
 [[nodiscard]] std::size_t budget_bytes(device& on, byte_amount budget, char const* name);
@@ -120,6 +122,10 @@ class session_core {
   };
 
   // books.cpp: what happened, and why
+  void met(item_event what, entry const& e) const {
+    if (listener_ != nullptr) tell_listener(what, e);
+  }
+  void tell_listener(item_event what, entry const& e) const;
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, entry& e, outlook const& seen = {}) noexcept {
     e.stats.last = why;
@@ -304,6 +310,7 @@ class session_core {
 
   support::process_mark made_in_;
   device& device_;
+  order_hooks* const listener_;  // null outside of tests
   config settings_;
   support::logger log_;
   std::uint32_t holders_ = 1;

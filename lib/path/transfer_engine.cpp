@@ -36,6 +36,7 @@ void transfer_engine::copy_lane::expect(double gbps) noexcept {
 
 transfer_engine::transfer_engine(device& on, engine_options options)
     : device_(on),
+      listener_(on.order()),
       time_(on.time()),
       punctual_(time_ != nullptr && time_->is_punctual()),
       options_(options),
@@ -62,6 +63,18 @@ transfer_engine::~transfer_engine() {
   }
 }
 
+void transfer_engine::tell_listener(transfer_event what, transfer const& t) const {
+  auto const phase = t.phase.load(std::memory_order_relaxed);
+  bool const out = t.direction == copy_direction::device_to_host;
+  bool const some = t.chunks_in_flight > 0;
+  listener_->met(out ? "offload" : "fetch",
+                 phase == transfer_phase::queued    ? "queued"
+                 : phase == transfer_phase::issued  ? "issued"
+                 : phase == transfer_phase::stopped ? "stopped"
+                                                    : "ended",
+                 to_string(what), some ? "chunks in flight" : "nothing in flight");
+}
+
 void transfer_engine::stop_acting() noexcept {
   try {
     for (time_->settle(); !nothing_under_way(); time_->pass_time()) {
@@ -84,7 +97,7 @@ void transfer_engine::stop_thread() {
 }
 
 void transfer_engine::submit(transfer& submitted) {
-  if (auto* order = device_.order()) order->hand_over(&submissions_);
+  if (listener_ != nullptr) listener_->hand_over(&submissions_);
   if (time_ != nullptr) {
     submissions_.push(&submitted);  // every submission is accepted at once, so there is room
     time_->settle();
@@ -109,7 +122,7 @@ transfer* transfer_engine::next_ended() {
   if (time_ != nullptr) time_->settle();
   transfer* ended = nullptr;
   if (!ended_.pop(ended)) return nullptr;
-  if (auto* order = device_.order()) order->take_over(&ended_);
+  if (listener_ != nullptr) listener_->take_over(&ended_);
   return ended;
 }
 
@@ -155,8 +168,9 @@ bool transfer_engine::accept_submissions() {
   bool any = false;
   transfer* submitted = nullptr;
   while (submissions_.pop(submitted)) {
-    if (auto* order = device_.order()) order->take_over(&submissions_);
+    if (listener_ != nullptr) listener_->take_over(&submissions_);
     auto& lane = submitted->direction == copy_direction::device_to_host ? d2h_ : h2d_;
+    met(transfer_event::accepted, *submitted);
     lane.waiting.push_back(submitted);
     ++accepted_;
     any = true;
@@ -179,6 +193,7 @@ bool transfer_engine::reap(copy_lane& lane) {
       learn_speed(lane, oldest);
       chunk_arrived(lane, oldest);
     } else {
+      met(transfer_event::chunk_failed, *oldest.of);
       lane.failing = true;
       if (std::ranges::find(lane.failed, oldest.of) == lane.failed.end()) lane.failed.push_back(oldest.of);
     }
@@ -224,6 +239,7 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
   if (before == 0) t.copying_since = started;
   t.copying_until = now;
   std::size_t const total = before + arrived.bytes;
+  met(total == t.bytes ? transfer_event::last_chunk_arrived : transfer_event::chunk_arrived, t);
   t.arrived_bytes.store(total, std::memory_order_release);
   t.moved_us = microseconds_of(now - t.began);
   if (total == t.bytes) {
@@ -236,7 +252,7 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
 bool transfer_engine::verify(transfer& arrived) {
   if (!options_.checksum) return true;
   auto const hash = [&](void const* address) {
-    if (auto* order = device_.order()) order->host_access(reads(address, arrived.bytes), "checksum");
+    if (listener_ != nullptr) listener_->host_access(reads(address, arrived.bytes), "checksum");
     return XXH3_64bits(address, arrived.bytes);
   };
   bool const offload = arrived.direction == copy_direction::device_to_host;
@@ -245,6 +261,7 @@ bool transfer_engine::verify(transfer& arrived) {
   std::uint64_t const expected =
       !offload ? arrived.expected_checksum : (sees_device ? hash(arrived.from) : arrived.checksum);
   if (arrived.checksum == expected) return true;
+  met(transfer_event::checksum_wrong, arrived);
   arrived.failure = "the checksum of the copy does not match (FERRY_VERIFY=checksum)";
   return false;
 }
@@ -258,6 +275,7 @@ void transfer_engine::recover(copy_lane& lane) {
   }
   lane.failing = false;
   for (transfer* t : lane.failed) {
+    met(transfer_event::drained, *t);
     std::erase(lane.waiting, t);
     if (t->failure.empty()) t->failure = why;
     finish(*t, transfer_phase::failed);
@@ -270,6 +288,7 @@ bool transfer_engine::handle_cancellations(copy_lane& lane) {
   bool const all = stopping_.load(std::memory_order_relaxed);
   return std::erase_if(lane.waiting, [&](transfer* t) {
            if (!all && !t->cancel.load(std::memory_order_acquire)) return false;
+           met(t->chunks_in_flight == 0 ? transfer_event::called_off_unsent : transfer_event::called_off_in_flight, *t);
            if (t->chunks_in_flight == 0) {
              finish(*t, transfer_phase::abandoned);
            } else {
@@ -296,6 +315,7 @@ void transfer_engine::record_done(copy_lane& lane, transfer& of) {
 
 /// Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
 void transfer_engine::give_up(copy_lane& lane, transfer& failed, error const& cause) {
+  met(transfer_event::call_refused, failed);
   failed.failure = cause.what();
   lane.failing = true;
   lane.failed.push_back(&failed);
@@ -325,6 +345,7 @@ transfer* transfer_engine::pick(copy_lane& lane) {
       auto const gate = gates(*t);
       if (gate == event_status::failed) {
         lane.waiting.erase(lane.waiting.begin() + static_cast<std::ptrdiff_t>(i));
+        met(transfer_event::producer_failed, *t);
         t->failure = "the work that produces the item failed";
         finish(*t, transfer_phase::failed);
         continue;
@@ -376,6 +397,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
     give_up(lane, chosen, e);
     return;
   }
+  met(next.is_last ? transfer_event::last_chunk_issued : transfer_event::chunk_issued, chosen);
   chosen.issued_bytes.store(chosen.issued_bytes + next.bytes, std::memory_order_relaxed);
   ++chosen.chunks_in_flight;
   if (lane.in_flight++ == 0) publish_copying(lane);
@@ -393,7 +415,7 @@ void transfer_engine::finish(transfer& ended, transfer_phase how) {
                                          : counters.failed,
       1);
   ++finished_;
-  if (auto* order = device_.order()) order->hand_over(&ended_);
+  if (listener_ != nullptr) listener_->hand_over(&ended_);
   ended.phase.store(how, std::memory_order_release);
   if (time_ != nullptr) {
     if (!ended_late_.empty() || !ended_.push(&ended)) ended_late_.push_back(&ended);

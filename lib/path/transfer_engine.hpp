@@ -24,12 +24,14 @@
 
 #include "ferry/device.hpp"
 #include "path/link_estimate.hpp"
+#include "store/happenings.hpp"
 #include "store/transfer.hpp"
 #include "support/doorbell.hpp"
 
 namespace ferry::path {
 
 using store::transfer;
+using store::transfer_event;
 using store::transfer_phase;
 
 /// Counters of one direction; the engine writes, anyone reads.
@@ -127,6 +129,10 @@ class transfer_engine final : private virtual_time::agent {
     link_counters counters;
   };
 
+  void met(transfer_event what, transfer const& t) const {
+    if (listener_ != nullptr) tell_listener(what, t);
+  }
+  void tell_listener(transfer_event what, transfer const& t) const;
   void run();
   bool act() override;
   void stop_thread();
@@ -158,6 +164,7 @@ class transfer_engine final : private virtual_time::agent {
   using queue = boost::lockfree::spsc_queue<transfer*, boost::lockfree::capacity<queue_capacity>>;
 
   device& device_;
+  order_hooks* const listener_;  // null outside of tests
   virtual_time* const time_;  // null where a thread drives the engine
   bool const punctual_;       // it acts as soon as there is something to do
   engine_options options_;

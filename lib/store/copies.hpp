@@ -29,6 +29,8 @@ enum class verdict : std::uint8_t {
 
 class device_copy {
  public:
+  enum class writer : std::uint8_t { nobody, work, link, over };
+
   explicit operator bool() const noexcept { return static_cast<bool>(region_); }
   [[nodiscard]] void* address() const noexcept { return region_.address(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return region_.bytes(); }
@@ -82,12 +84,12 @@ class device_copy {
            : status == event_status::pending ? verdict::pending
                                              : verdict::lost;
   }
+  /// Who writes them, or wrote them; `over`: the link, and it is.
+  [[nodiscard]] writer by() const noexcept { return by_; }
   /// After the work that writes them, or wrote them; empty if none does.
   [[nodiscard]] event_handle const& work() const noexcept { return work_; }
 
  private:
-  enum class writer : std::uint8_t { nobody, work, link, over };
-
   device_region region_;
   writer by_ = writer::nobody;
   event_handle work_;

@@ -16,14 +16,19 @@ struct exploration {
   unsigned engine_lags = 0;    ///< after which it has not noticed yet that there is something to do
   unsigned failing_calls = 0;  ///< that fail
   unsigned stalls = 0;         ///< how often the link stands still for a while
-  std::uint64_t lost_at = 0;   ///< the device is lost from that call on; 0: never
+  unsigned corrupted = 0;      ///< per mille of the copies that move a wrong byte; only where checksums are compared
+  bool dead_link = false;      ///< from some time on it stands still for ever
+  std::uint64_t broken_at = 0;  ///< all copies from that one on fail, until the storm is over; 0: none
+  std::uint64_t lost_at = 0;    ///< the device is lost from that call on; 0: never
+  bool journal = false;         ///< the session writes down what happens
 };
 
 inline void showValue(exploration const& e, std::ostream& out) {
   if (!e.on) return;
   out << " explored: " << (e.recalls_copies ? "recalled" : "unrecalled") << (e.by_address ? "" : " scattered")
       << " slips " << e.host_slips << " pauses " << e.engine_pauses << " lags " << e.engine_lags << " failing calls "
-      << e.failing_calls << " stalls " << e.stalls << " lost at " << e.lost_at;
+      << e.failing_calls << " stalls " << e.stalls << " corrupted " << e.corrupted << (e.dead_link ? " dead link" : "")
+      << " broken at " << e.broken_at << " lost at " << e.lost_at << (e.journal ? " journal" : "");
 }
 
 }  // namespace ferry::testing

@@ -23,11 +23,10 @@ explored_device::explored_device(std::unique_ptr<device> inner, sim_device& cloc
       how_(how),
       chance_(seed),
       capabilities_(explored(inner_->capabilities(), how)),
-      checker_(inner_->order() == nullptr ? std::make_unique<order_checker>() : nullptr) {}
+      checker_(inner_->order() == nullptr ? std::make_unique<order_checker>() : nullptr),
+      listener_(checker_ != nullptr ? static_cast<order_hooks&>(*checker_) : *inner_->order()) {}
 
 explored_device::~explored_device() = default;
-
-order_hooks* explored_device::order() noexcept { return checker_ != nullptr ? checker_.get() : inner_->order(); }
 
 std::vector<std::string> explored_device::order_violations() const {
   return checker_ != nullptr ? checker_->violations() : std::vector<std::string>{};
@@ -37,7 +36,11 @@ std::vector<std::string> explored_device::order_violations() const {
 
 /// Before each call to the device, whoever makes it, others may get on.
 void explored_device::take_turns() {
-  if (++calls_ % most_calls == 0) throw endless("it goes on and on: a million calls to the device");
+  // Thrown in the trainer's thread, so that it is seen who waits. Who waits for a dead link does so for hours.
+  if (++calls_ >= limit_ && acting_ == nullptr) {
+    limit_ += most_calls;
+    throw endless("it goes on and on: ten million calls to the device");
+  }
   if (acting_ != nullptr) {
     if (chance_.per_mille(how_.engine_pauses)) acting_->line->pause();
   } else if (chance_.per_mille(how_.host_slips)) {
@@ -99,20 +102,23 @@ bool explored_device::let_act(actor& chosen) {
     }
   } const guard{*this};
   chosen.line->resume();
-  bool const got_on = chosen.inside ? !chosen.blocked : chosen.moved;
-  unseen_ |= got_on;
-  return got_on;
+  if (chosen.inside) return !chosen.blocked;
+  unseen_ |= chosen.moved;
+  return chosen.moved;
 }
 
 bool explored_device::let_some_act() {
   return !actors_.empty() && let_act(*actors_[chance_.below(actors_.size())]);
 }
 
-/// Until none can do anything more without the device.
+/// Each once, to the end. True if one of them did anything.
 bool explored_device::let_all_act() {
   bool any = false;
   for (auto const& each : actors_) {
-    while (let_act(*each)) any = true;
+    do {
+      static_cast<void>(let_act(*each));
+    } while (each->inside && !each->blocked && !each->line->is_over());
+    any |= !each->inside && each->moved;
   }
   return any;
 }
@@ -142,6 +148,7 @@ void explored_device::block(event_ref until) {
     if (acting_ == nullptr) {
       pass(std::nullopt);
     } else {
+      if (acting_->stuck) throw deadlock_error("the work that is waited for never ends");
       acting_->blocked = true;
       acting_->line->pause();
     }
@@ -167,8 +174,13 @@ void explored_device::remove(agent& removed) noexcept {
   if (found == actors_.end()) return;
   actor& gone = **found;
   // Whatever it is in the midst of comes to its end.
-  while (gone.inside) {
-    if (!let_act(gone) && gone.blocked) clock_.pass_time();
+  while (gone.inside && !gone.line->is_over()) {
+    if (let_act(gone) || !gone.blocked) continue;
+    try {
+      clock_.pass_time();
+    } catch (deadlock_error const&) {
+      gone.stuck = true;
+    }
   }
   gone.leaving = true;
   let_act(gone);
@@ -229,6 +241,9 @@ void explored_device::copy(stream_ref stream, label const& name, copy_direction 
   inner_->copy(inner_of(stream), name, direction, to, from, bytes);
   std::array const accesses{reads(from, bytes), writes(to, bytes)};
   if (checker_ != nullptr) checker_->operation(id_of(stream), name, accesses);
+  if (!stormy_ || !chance_.per_mille(how_.corrupted)) return;
+  auto* const victim = static_cast<std::byte*>(to) + chance_.below(bytes);
+  inner_->launch(inner_of(stream), "corrupt", {}, [victim] { *victim ^= std::byte{1}; });
 }
 
 void explored_device::record(event_ref event, stream_ref stream) {
@@ -273,10 +288,12 @@ void explored_device::drain(stream_ref stream) noexcept {
   ferry::event const mark(*inner_);
   try {
     inner_->record(mark, inner_of(stream));
+    block(mark);
   } catch (invalid_argument const&) {
     return;  // it was destroyed
+  } catch (deadlock_error const&) {
+    return;  // it never ends
   }
-  block(mark);
   if (checker_ != nullptr) checker_->host_saw_stream(id_of(stream));
 }
 

@@ -20,6 +20,7 @@
 
 #include "device/order_checker.hpp"
 #include "explore/chance.hpp"
+#include "explore/coverage.hpp"
 #include "explore/exploration.hpp"
 #include "explore/fiber.hpp"
 #include "ferry/error.hpp"
@@ -52,6 +53,8 @@ class explored_device final : public device, public virtual_time {
   [[nodiscard]] bool is_lost() const noexcept { return lost_; }
   /// The nth call of that name from now on fails, whatever the weather: "record", "create_event", "copy", ...
   void fail(std::string call, int nth = 1) { told_.emplace_back(std::move(call), nth); }
+  /// What happens from now on counts there.
+  void count_in(coverage& total) noexcept { listener_.count_in(&total); }
   /// From now on the device is lost.
   void lose() noexcept { lost_ = true; }
   /// What is drawn from now on is drawn from this.
@@ -62,7 +65,7 @@ class explored_device final : public device, public virtual_time {
   [[nodiscard]] device_capabilities const& capabilities() const noexcept override { return capabilities_; }
   [[nodiscard]] std::chrono::nanoseconds now() const noexcept override { return clock_.now(); }
   [[nodiscard]] virtual_time* time() noexcept override { return this; }
-  [[nodiscard]] order_hooks* order() noexcept override;
+  [[nodiscard]] order_hooks* order() noexcept override { return &listener_; }
 
   [[nodiscard]] void* allocate(memory_space space, std::size_t bytes) override;
   void deallocate(memory_space space, void* address) noexcept override;
@@ -98,11 +101,12 @@ class explored_device final : public device, public virtual_time {
     std::unique_ptr<fiber> line;
     bool inside = false;
     bool blocked = false;  ///< inside, and waits for the device
+    bool stuck = false;    ///< what it waits for never ends
     bool moved = false;    ///< in its last act
     bool leaving = false;
   };
 
-  static constexpr std::uint64_t most_calls = 1'000'000;
+  static constexpr std::uint64_t most_calls = 10'000'000;
   void take_turns();
   void before_call(char const* what);
   [[nodiscard]] bool was_told_to_fail(char const* what);
@@ -123,6 +127,7 @@ class explored_device final : public device, public virtual_time {
   chance chance_;
   device_capabilities capabilities_;
   std::unique_ptr<order_checker> checker_;  // null where the inner device has one
+  listener listener_;
   std::unordered_map<void*, order_checker::stream_id> ids_;
   std::vector<std::unique_ptr<actor>> actors_;
   actor* acting_ = nullptr;  // whose fiber runs; null: the trainer's thread
@@ -131,6 +136,7 @@ class explored_device final : public device, public virtual_time {
   bool lost_ = false;
   std::vector<std::pair<std::string, int>> told_;  // calls to fail, and how many of that name are left until then
   std::uint64_t calls_ = 0;
+  std::uint64_t limit_ = most_calls;
   std::uint64_t failed_calls_ = 0;
 };
 

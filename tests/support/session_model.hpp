@@ -26,26 +26,37 @@ inline std::uint64_t mixed(std::uint64_t value) noexcept {
   return value ^ (value >> 31U);
 }
 
-/// The one kernel: an item's bytes from a seed and the bytes of others, the same wherever it runs.
-inline void compute(std::span<std::byte> out, std::uint64_t seed, std::span<std::span<std::byte const> const> inputs) {
+/// Some of an item's bytes.
+struct byte_range {
+  std::size_t from = 0;
+  std::size_t to = 0;
+};
+
+/// The one kernel: an item's bytes, or some of them, from a seed and the bytes of others, the same wherever it runs.
+inline void compute(std::span<std::byte> out, std::uint64_t seed, std::span<std::span<std::byte const> const> inputs,
+                    byte_range which) {
   auto const first = static_cast<std::uint32_t>(mixed(seed));
   auto const stride = static_cast<std::uint32_t>(mixed(seed + 1)) | 1U;
-  for (std::size_t i = 0; i < out.size(); ++i) {
+  for (std::size_t i = which.from; i < which.to; ++i) {
     auto const value = first + static_cast<std::uint32_t>(i) * stride;
     out[i] = static_cast<std::byte>(value >> 24U);
   }
   for (auto const& input : inputs) {
-    std::size_t const shared = std::min(out.size(), input.size());
-    for (std::size_t i = 0; i < shared; ++i) {
+    std::size_t const shared = std::min(which.to, input.size());
+    for (std::size_t i = which.from; i < shared; ++i) {
       out[i] = static_cast<std::byte>(3 * static_cast<unsigned>(out[i]) + static_cast<unsigned>(input[i]));
     }
   }
+}
+inline void compute(std::span<std::byte> out, std::uint64_t seed, std::span<std::span<std::byte const> const> inputs) {
+  compute(out, seed, inputs, {0, out.size()});
 }
 
 /// How an item is rebuilt, shared with the recipes and kernels that do it.
 struct derivation {
   std::uint64_t seed = 0;
   std::size_t bytes = 0;
+  std::size_t rows = 1;  ///< of equal size; any range of them can be rebuilt
   std::vector<std::size_t> input_bytes;
   std::atomic<int> refusals{0};  ///< how often the recipe is still going to throw
 };

@@ -28,6 +28,8 @@ enum class action : std::uint8_t {
   synchronize,  ///< the session, or a stream
   place,        ///< another placement function, or none
   misuse,       ///< a call that must be refused and change nothing
+  idle,         ///< tells the session that the stream has nothing to do for a while
+  budget,       ///< another one, from the next step on
 };
 
 struct operation {
@@ -35,6 +37,7 @@ struct operation {
   std::uint32_t which = 0;
   std::uint32_t size = 0;
   std::uint32_t inputs = 0;  ///< of the recipe
+  std::uint32_t rows = 1;    ///< of the recipe, if they divide the size
   std::uint32_t stream = 0;
   bool hold = false;         ///< keeps the lease or block for later operations
   bool adopted = false;      ///< memory of the trainer's
@@ -46,9 +49,10 @@ struct operation {
 
 inline void showValue(operation const& op, std::ostream& out) {
   static constexpr char const* names[] = {"produce",   "restore", "use",      "end_lease",   "release", "scratch",
-                                          "end_block", "consume", "backward", "synchronize", "place",   "misuse"};
+                                          "end_block", "consume", "backward", "synchronize", "place",   "misuse",
+                                          "idle",      "budget"};
   out << names[static_cast<std::size_t>(op.kind)] << "(#" << op.which << " s" << op.stream << " size " << op.size
-      << " inputs " << op.inputs << (op.hold ? " hold" : "") << (op.adopted ? " adopted" : "")
+      << " inputs " << op.inputs << " rows " << op.rows << (op.hold ? " hold" : "") << (op.adopted ? " adopted" : "")
       << (op.recipe ? " recipe" : "") << (op.from_inputs ? " from_inputs" : "") << (op.crossing ? " crossing" : "")
       << (op.careless ? " careless" : "") << ")";
 }
@@ -90,6 +94,12 @@ struct program {
   std::vector<std::vector<operation>> bodies;
   std::vector<std::size_t> steps;  ///< which body each step runs, modulo their number
 
+  /// Something may go wrong by itself.
+  [[nodiscard]] bool is_faulty() const noexcept {
+    bool const operations = faults.copies_per_mille + faults.kernels_per_mille + explored.corrupted > 0;
+    bool const calls = explored.failing_calls > 0 || explored.lost_at > 0;
+    return operations || calls || explored.broken_at > 0 || explored.dead_link;
+  }
   [[nodiscard]] std::vector<operation> const& body(std::size_t step) const {
     return bodies[steps[step] % bodies.size()];
   }
@@ -137,6 +147,7 @@ inline rc::Gen<operation> operation_of(rc::Gen<action> const& kind) {
       rc::gen::set(&operation::kind, kind), rc::gen::set(&operation::which, any_of<std::uint32_t>(0, 1000)),
       rc::gen::set(&operation::size, any_of<std::uint32_t>(0, 1U << 20U)),
       rc::gen::set(&operation::inputs, any_of<std::uint32_t>(0, 4)),
+      rc::gen::set(&operation::rows, rc::gen::element<std::uint32_t>(1, 1, 2, 8, 64)),
       rc::gen::set(&operation::stream, any_of<std::uint32_t>(0, 2)), rc::gen::set(&operation::hold, one_in(3)),
       rc::gen::set(&operation::adopted, one_in(6)), rc::gen::set(&operation::recipe, one_in(2)),
       rc::gen::set(&operation::from_inputs, one_in(3)), rc::gen::set(&operation::crossing, one_in(8)),
@@ -155,7 +166,9 @@ inline rc::Gen<operation> any_operation() {
                                                         {2, action::backward},
                                                         {1, action::synchronize},
                                                         {1, action::place},
-                                                        {1, action::misuse}}));
+                                                        {1, action::misuse},
+                                                        {1, action::idle},
+                                                        {1, action::budget}}));
 }
 
 /// A step as trainers make them: forward saves, backward consumes with some scratch memory, in an order of its own

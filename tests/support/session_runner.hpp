@@ -26,6 +26,8 @@ class session_runner {
   }
 
   void run();
+  /// What happens on an explored device counts there.
+  void count_in(coverage& total) noexcept { world_.count_in(total); }
   /// What went wrong, or nothing.
   [[nodiscard]] std::string problems() const {
     auto text = world_.problems.text();
@@ -56,16 +58,14 @@ class session_runner {
     settings.run_ahead = p.run_ahead;
     settings.stall_tolerance_us = p.stall_tolerance_us;
     settings.plan_effort = p.explored.on ? 20 : 0;
+    if (p.explored.journal) settings.trace_file = settings.stats_file = "/dev/null";
     settings.log = log_level::off;
     return settings;
   }
 
-  [[nodiscard]] bool calls_fail() const {
-    return program_.explored.failing_calls > 0 || program_.explored.lost_at > 0;
-  }
-  [[nodiscard]] bool faulty() const {
-    return program_.faults.copies_per_mille + program_.faults.kernels_per_mille > 0 || calls_fail();
-  }
+  [[nodiscard]] bool faulty() const { return program_.is_faulty(); }
+  /// Nothing more can be done.
+  [[nodiscard]] bool is_over() const noexcept { return stuck_ || world_.is_lost(); }
   [[nodiscard]] std::string here() const { return std::to_string(step_) + "." + std::to_string(at_); }
   void complain(std::string const& text) { world_.problems.add("at " + here() + ": " + text); }
   void note(std::string const& text) { journal_ += "\n  " + here() + " " + text; }
@@ -91,6 +91,10 @@ class session_runner {
       note(why_ = e.what());
     } catch (call_failed const& e) {
       note(why_ = e.what());
+    } catch (deadlock_error const& e) {
+      if (!program_.explored.dead_link) throw;
+      note(why_ = e.what());
+      stuck_ = true;
     }
     let_go(leases_);
     return refusal::fault;
@@ -106,12 +110,12 @@ class session_runner {
     auto const exposed = world_.in_the_open();
     of.erase(of.begin() + static_cast<std::ptrdiff_t>(which));
   }
-  /// For a call that is made until it succeeds. False if the device is lost.
+  /// For a call that is made until it succeeds. False if it never can.
   template <typename Call>
   [[nodiscard]] bool insisted(char const* what, Call const& call) {
     for (int tries = 0; tries < 200; ++tries) {
       if (tried(call) == refusal::none) return true;
-      if (world_.is_lost()) return false;
+      if (is_over()) return false;
     }
     complain(std::string(what) + " never succeeds: " + why_);
     return false;
@@ -155,6 +159,10 @@ class session_runner {
     std::size_t const bytes = 1 + op.size % program_.largest_item;
     return op.size % 4 == 0 ? std::min(room_model::rounded(bytes), program_.largest_item) : bytes;
   }
+  /// From one that barely holds an item to twice what there was.
+  [[nodiscard]] std::size_t another_budget(operation const& op) const {
+    return std::max(program_.largest_item, program_.budget * (1 + op.which % 8) / 4);
+  }
   [[nodiscard]] bool is_leased(item_key const& key) const {
     return std::ranges::any_of(leases_, [&](auto const& each) { return each.key == key; });
   }
@@ -166,6 +174,9 @@ class session_runner {
   session_world world_;
   std::optional<session> session_;
   session_model model_;
+  std::size_t budget_ = program_.budget;  // in force
+  std::size_t largest_budget_ = program_.budget;
+  bool stuck_ = false;                    // the link is dead, and something waits for it
   std::vector<held_lease> leases_;
   std::vector<block> blocks_;
   placement chosen_ = placement::keep;
@@ -194,6 +205,7 @@ inline void session_runner::run() {
   }
   session_.reset();
   world_.settle();
+  if (is_over()) return;  // what was enqueued has neither run nor will it: nobody can be ordered after it
   for (auto& text : world_.order_violations()) world_.problems.add(std::move(text));
 }
 
@@ -202,6 +214,8 @@ inline bool session_runner::run_steps() {
   std::size_t performed = 0;
   for (step_ = 0; step_ < program_.steps.size(); ++step_) {
     if (!insisted("begin_step", [&] { session_->begin_step(); })) return false;
+    budget_ = session_->settings().budget.bytes;
+    largest_budget_ = std::max(largest_budget_, budget_);
     if (program_.reshuffle) place(program_.placement + static_cast<std::uint32_t>(step_));
     world_.sky.set_stormy(true);
     auto const& body = program_.body(step_);
@@ -209,7 +223,7 @@ inline bool session_runner::run_steps() {
       world_.draw_from(mixed(program_.seed + mixed(step_) + number_of(body[at_])));
       perform(body[at_]);
       expect_within_budgets();
-      if (++performed == program_.walk_out || world_.is_lost()) return false;
+      if (++performed == program_.walk_out || is_over()) return false;
     }
     if (faulty()) heal();
     if (!program_.hold_over_steps) {
@@ -275,6 +289,12 @@ inline void session_runner::perform(operation const& op) {
       return;
     case action::misuse:
       return misuse(op);
+    case action::idle:
+      static_cast<void>(tried([&] { session_->idle_hint(op.size % 1000); }));
+      return;
+    case action::budget:
+      static_cast<void>(tried([&] { session_->set_budget(byte_amount::exactly(another_budget(op))); }));
+      return;
   }
 }
 

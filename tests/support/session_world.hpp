@@ -75,6 +75,8 @@ class weather {
     seed_ = seed;
     drawn_.store(0);
   }
+  /// From that copy on, all fail. For one thread only.
+  void break_link_at(std::uint64_t copy) { broken_at_ = copy; }
   void set_stormy(bool stormy) { stormy_.store(stormy); }
   [[nodiscard]] bool is_stormy() const { return stormy_.load(); }
   [[nodiscard]] std::uint64_t strikes() const { return strikes_.load(); }
@@ -87,7 +89,8 @@ class weather {
   void strike(label const& operation, std::uint64_t drawn) {
     bool const copy = operation.view().starts_with('i');
     unsigned const rate = copy ? faults_.copies_per_mille : faults_.kernels_per_mille;
-    if (stormy_.load(std::memory_order_relaxed) && (drawn >> 40U) % 1000 < rate) {
+    bool const broken = copy && broken_at_ > 0 && ++copies_ >= broken_at_;
+    if (stormy_.load(std::memory_order_relaxed) && (broken || (drawn >> 40U) % 1000 < rate)) {
       strikes_.fetch_add(1, std::memory_order_relaxed);
       throw std::runtime_error("struck by lightning");
     }
@@ -97,6 +100,8 @@ class weather {
   unsigned delays_per_mille_;
   unsigned longest_delay_us_;
   fault_rates faults_;
+  std::uint64_t broken_at_ = 0;
+  std::uint64_t copies_ = 0;
   std::atomic<std::uint64_t> drawn_{0};
   std::atomic<std::uint64_t> strikes_{0};
   std::atomic<bool> stormy_{false};
@@ -127,7 +132,8 @@ class session_world {
       : sky(p.seed, p.delays_per_mille, std::max(p.longest_delay_us, 1U), p.faults),
         dev(p.explored.on ? make_explored(p) : p.simulated ? make_sim(p) : make_host(p)),
         streams{stream(*dev, stream_kind::compute, "compute 0"), stream(*dev, stream_kind::compute, "compute 1")},
-        janitor_(*dev, stream_kind::compute, "janitor") {}
+        janitor_(*dev, stream_kind::compute, "janitor"),
+        dead_link_(p.explored.dead_link) {}
   session_world(session_world const&) = delete;
   session_world& operator=(session_world const&) = delete;
   /// Requires: no session uses the device any more.
@@ -147,10 +153,11 @@ class session_world {
   [[nodiscard]] auto in_the_open() { return exposure(explored_, sky.is_stormy()); }
   /// The trainer's own calls do not fail.
   [[nodiscard]] auto under_a_roof() { return exposure(explored_, false); }
-  /// Of a device that is lost nothing is known, and nothing that was enqueued runs any more.
   [[nodiscard]] std::vector<std::string> order_violations() const {
-    if (is_lost()) return {};
     return explored_ != nullptr ? explored_->order_violations() : testing::order_violations(*dev);
+  }
+  void count_in(coverage& total) noexcept {
+    if (explored_ != nullptr) explored_->count_in(total);
   }
   [[nodiscard]] bool is_lost() const noexcept { return explored_ != nullptr && explored_->is_lost(); }
   [[nodiscard]] std::uint64_t failed_calls() const noexcept {
@@ -181,18 +188,20 @@ class session_world {
     });
   }
 
-  /// Computes an item on the stream from its inputs.
+  /// Computes an item on the stream from its inputs, or a range of its rows.
   void derive(stream_ref on, void* address, std::span<void const* const> inputs, std::shared_ptr<derivation const> how,
-              std::shared_ptr<std::atomic<bool>> produced) {
-    std::vector<memory_access> accesses{writes(address, how->bytes)};
+              std::shared_ptr<std::atomic<bool>> produced, std::size_t first_row = 0) {
+    byte_range const which{first_row * (how->bytes / how->rows), how->bytes};
+    std::vector<memory_access> accesses{
+        writes(static_cast<std::byte const*>(address) + which.from, which.to - which.from)};
     std::vector<std::span<std::byte const>> sources;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       accesses.push_back(reads(inputs[i], how->input_bytes[i]));
       sources.emplace_back(static_cast<std::byte const*>(inputs[i]), how->input_bytes[i]);
     }
     launch(on, "k derive", accesses,
-           [address, sources = std::move(sources), how = std::move(how), produced = std::move(produced)] {
-             compute({static_cast<std::byte*>(address), how->bytes}, how->seed, sources);
+           [address, sources = std::move(sources), how = std::move(how), produced = std::move(produced), which] {
+             compute({static_cast<std::byte*>(address), how->bytes}, how->seed, sources, which);
              if (produced) produced->store(true);
            });
   }
@@ -209,6 +218,7 @@ class session_world {
   }
 
   [[nodiscard]] recipe recipe_for(std::shared_ptr<derivation> how, std::vector<item_key> const& inputs) {
+    std::size_t const rows = how->rows;
     return {[this, how = std::move(how)](recipe_context const& context) {
               if (context.bytes != how->bytes) problems.add("a recipe was given the wrong size");
               if (context.inputs.size() != how->input_bytes.size()) problems.add("a recipe was given other inputs");
@@ -216,9 +226,10 @@ class session_world {
                 how->refusals.fetch_sub(1);
                 throw std::runtime_error("the recipe refuses");
               }
-              derive(context.stream, context.output, context.inputs, how, nullptr);
+              if (context.first_row + context.rows != how->rows) problems.add("a recipe was asked for other rows");
+              derive(context.stream, context.output, context.inputs, how, nullptr, context.first_row);
             },
-            item_list(inputs)};
+            item_list(inputs), rows};
   }
 
   /// Memory of the trainer's own, and what tells him that it may go.
@@ -253,6 +264,8 @@ class session_world {
       if (is_lost()) break;
       try {
         dev->synchronize(each);
+      } catch (deadlock_error const&) {
+        if (!dead_link_) throw;
       } catch (stream_error const& failure) {
         // Memory may come back behind work that failed long ago; that is no failure of its own.
         if (each != janitor_.ref() || sky.strikes() == 0) failures.emplace_back(failure.what());
@@ -294,9 +307,11 @@ class session_world {
                             .backed = true,
                             .recalls_copies = p.explored.recalls_copies,
                             .slow_downs = stalls_of(p),
-                            .before_operation = [this](label const& operation) { before_simulated(operation); }});
+                            .before_operation = [this](label const& operation) { before_simulated(operation); },
+                            .quiet = p.explored.dead_link});
   }
   std::unique_ptr<device> make_explored(program const& p) {
+    sky.break_link_at(p.explored.broken_at);
     auto simulated = make_sim(p);
     sim_device& clock = *simulated;
     auto made = std::make_unique<explored_device>(std::move(simulated), clock, p.explored, p.seed);
@@ -318,6 +333,12 @@ class session_world {
       auto const span = std::chrono::nanoseconds(draw.up_to(std::chrono::nanoseconds(10ms).count()));
       double const factor = draw.below(2) == 0 ? sim_slow_down::standstill : static_cast<double>(2 + draw.below(50));
       stalls.push_back({out ? sim_engine::device_to_host : sim_engine::host_to_device, factor, from, from + span});
+    }
+    if (p.explored.dead_link) {
+      auto const from = std::chrono::nanoseconds(draw.below(std::chrono::nanoseconds(5ms).count()));
+      stalls.push_back({.what = draw.below(2) == 0 ? sim_engine::device_to_host : sim_engine::host_to_device,
+                        .factor = sim_slow_down::standstill,
+                        .from = from});
     }
     return stalls;
   }
@@ -354,6 +375,7 @@ class session_world {
   };
   std::deque<owned_memory> trainers_memory_;
   stream janitor_;
+  bool const dead_link_;
 };
 
 }  // namespace ferry::testing
