@@ -66,8 +66,8 @@ void set_device_bytes(int device, std::size_t bytes) { sim().memory.set_device_b
 void set_link(int device, direction which, double gbps, double latency_us) {
   device_at(device).link(which).set_speed({gbps, latency_us});
 }
-void stall(int device, direction which) { device_at(device).link(which).set_stalled(true); }
-void resume(int device, direction which) { device_at(device).link(which).set_stalled(false); }
+void stall(int device, direction which) { sim().work->set_stalled(device_at(device).link(which), true); }
+void resume(int device, direction which) { sim().work->set_stalled(device_at(device).link(which), false); }
 
 std::string live_objects::text() const {
   std::string result;

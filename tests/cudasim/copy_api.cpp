@@ -73,7 +73,7 @@ operation make_copy(ferry::label const& name, void* to, side const& to_side, voi
       result.cost.what == work_cost::kind::copy ? &own.device(result.cost.device)->link(result.cost.which) : nullptr;
   result.run = [link, bytes, target = own.memory.bytes_at(to), source = own.memory.bytes_at(from)](stream_state& on) {
     if (link != nullptr) {
-      on.copy_ready = link->copy(target, source, bytes, on.copy_ready);
+      on.line.copy(*link, target, source, bytes);
     } else {
       std::memmove(target, source, bytes);
     }
@@ -108,7 +108,7 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
     if (own.captures.number_of(*stream) != 0) return cudaErrorStreamCaptureUnsupported;
   }
   cudaError_t const result = submit(*stream, make_copy(name, to, to_side, from, from_side, bytes));
-  if (pageable) stream->await_all();  // as CUDA does, through a buffer of its own
+  if (pageable) stream->line.await_all();  // as CUDA does, through a buffer of its own
   return result;
 }
 

@@ -27,7 +27,11 @@ void replace(options const& with) {
 }
 
 emulation::emulation(options const& with)
-    : settings(with), generation(generations.fetch_add(1) + 1), memory(with), kernels{.how = with.kernels} {
+    : settings(with),
+      generation(generations.fetch_add(1) + 1),
+      memory(with),
+      kernels{.how = with.kernels},
+      work(make_threaded_runner(with.compute_threads, checker)) {
   checker.report_unrecorded_waits(with.report_unrecorded_waits);
   for (int i = 0; i < with.devices; ++i) devices_.push_back(std::make_unique<device_state>(i));
   if (with.devices == 0) calls.set_driver(driver_state::no_devices);
@@ -40,7 +44,7 @@ void emulation::finish() {
     each->device_to_host.set_stalled(false);
     each->host_to_device.set_stalled(false);
   }
-  streams.close_all();
+  work->finish();
 }
 
 void emulation::report(std::string text) {
@@ -51,10 +55,6 @@ void emulation::report(std::string text) {
 device_state* emulation::device(int index) {
   return index >= 0 && index < static_cast<int>(devices_.size()) ? devices_[static_cast<std::size_t>(index)].get()
                                                                  : nullptr;
-}
-
-ferry::stream_environment emulation::environment(device_state& of) {
-  return {of.device_to_host.link(), of.host_to_device.link(), no_hook_, settings.compute_threads, &checker};
 }
 
 std::vector<std::string> emulation::violations() const {

@@ -17,6 +17,7 @@
 #include "device/order_report.hpp"
 #include "memory.hpp"
 #include "order.hpp"
+#include "runner.hpp"
 #include "streams.hpp"
 #include "virtual_clock.hpp"
 
@@ -40,7 +41,6 @@ struct emulation {
 
   void report(std::string text);
   [[nodiscard]] device_state* device(int index);
-  [[nodiscard]] ferry::stream_environment environment(device_state& of);
   [[nodiscard]] std::vector<std::string> violations() const;
 
   options const settings;
@@ -60,14 +60,14 @@ struct emulation {
   std::shared_ptr<std::function<void(char const*)> const> before_operation;
 
  private:
-  std::function<void(ferry::label const&)> const no_hook_;
   mutable std::mutex found_mutex_;
   ferry::violation_list found_;
   std::vector<std::unique_ptr<device_state>> devices_;
 
  public:
   event_table events;
-  stream_table streams;  // last: its threads use all of the above
+  stream_table streams;
+  std::unique_ptr<runner> const work;  // last: what it runs uses all of the above
 };
 
 /// The one there is.
