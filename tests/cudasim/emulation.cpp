@@ -10,6 +10,8 @@ namespace {
 
 std::atomic<std::uint64_t> generations{0};
 
+thread_local thread_state* acted = nullptr;  // null: the thread is itself
+
 /// Never destroyed: the program's own destructors may still call CUDA.
 std::unique_ptr<emulation>& current() {
   static auto& owner = *new std::unique_ptr<emulation>(std::make_unique<emulation>(options{}));
@@ -31,7 +33,7 @@ emulation::emulation(options const& with)
       generation(generations.fetch_add(1) + 1),
       memory(with),
       kernels{.how = with.kernels},
-      work(make_threaded_runner(with.compute_threads, checker)) {
+      work(with.stepped ? make_stepped_runner(checker) : make_threaded_runner(with.compute_threads, checker)) {
   checker.report_unrecorded_waits(with.report_unrecorded_waits);
   for (int i = 0; i < with.devices; ++i) devices_.push_back(std::make_unique<device_state>(i));
   if (with.devices == 0) calls.set_driver(driver_state::no_devices);
@@ -65,12 +67,16 @@ std::vector<std::string> emulation::violations() const {
 }
 
 thread_state& this_thread() {
-  thread_local thread_state state;
+  thread_local thread_state own;
+  thread_state& state = acted != nullptr ? *acted : own;
   if (auto const generation = sim().generation; state.generation != generation) {
     state = {};
     state.generation = generation;
   }
   return state;
 }
+
+acting_as::acting_as(thread_state& other) noexcept : before_(std::exchange(acted, &other)) {}
+acting_as::~acting_as() { acted = before_; }
 
 }  // namespace cudasim

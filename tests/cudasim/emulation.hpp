@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +31,8 @@ struct kernel_settings {
   thread_order order = thread_order::forward;
   std::uint64_t seed = 0;
 };
+
+using operation_cost_hook = std::function<std::chrono::nanoseconds(char const* kind, std::size_t bytes)>;
 
 struct emulation {
   explicit emulation(options const& with);
@@ -58,6 +62,7 @@ struct emulation {
   mutable std::mutex mutex;  // guards what follows
   kernel_settings kernels;
   std::shared_ptr<std::function<void(char const*)> const> before_operation;
+  std::shared_ptr<operation_cost_hook const> operation_cost;
 
  private:
   mutable std::mutex found_mutex_;
@@ -92,5 +97,17 @@ struct thread_state {
   bool in_host_function = false;
 };
 [[nodiscard]] thread_state& this_thread();
+
+/// While it lives, `other` is what the calling thread has of its own.
+class acting_as {
+ public:
+  explicit acting_as(thread_state& other) noexcept;
+  acting_as(acting_as const&) = delete;
+  acting_as& operator=(acting_as const&) = delete;
+  ~acting_as();
+
+ private:
+  thread_state* const before_;
+};
 
 }  // namespace cudasim

@@ -1,8 +1,11 @@
-// What runs the streams' work and keeps its time: threads on the machine's own clock (threaded_runner.cpp). Nothing
-// else in the emulation knows how.
+// What runs the streams' work and keeps its time: threads on the machine's own clock (threaded_runner.cpp), or the one
+// thread there is on a virtual clock (stepped_runner.cpp). Nothing else in the emulation knows which.
 //
 // A line is what one stream has been given to do, in order. An event marks the end of a line at the moment it was
 // recorded. A runner tells the order checker of everything that is enqueued, and of what the calling thread has seen.
+//
+// Where lines have no threads, every function that waits may do the work of all of them, and throws
+// `ferry::deadlock_error` if there is nothing that could ever end its waiting.
 //
 // The emulation owns its runner, and the runner its lines, until the emulation is reset: events point at them.
 // Threads: any.
@@ -17,6 +20,7 @@
 
 namespace ferry {
 class order_checker;
+class sim_device;
 }  // namespace ferry
 
 namespace cudasim {
@@ -76,9 +80,12 @@ class runner {
   [[nodiscard]] virtual std::optional<std::chrono::nanoseconds> stamp(event_state& event) = 0;
 
   virtual void set_stalled(gated_link& link, bool stalled) = 0;
+  /// Null where time is real.
+  [[nodiscard]] virtual ferry::sim_device* clock() noexcept = 0;
 };
 
 /// Products and serial kernels of one stream may use that many threads; 0 means all of the machine's.
 [[nodiscard]] std::unique_ptr<runner> make_threaded_runner(unsigned compute_threads, ferry::order_checker& checker);
+[[nodiscard]] std::unique_ptr<runner> make_stepped_runner(ferry::order_checker& checker);
 
 }  // namespace cudasim

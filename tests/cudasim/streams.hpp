@@ -58,6 +58,7 @@ struct device_state {
 struct operation {
   ferry::label name;
   char const* kind = "";
+  std::size_t bytes = 0;  ///< of a copy
   std::vector<ferry::memory_access> accesses{};
   std::function<void(stream_state&)> run{};  ///< when its turn has come
   work_cost cost{};
@@ -78,6 +79,7 @@ struct stream_state {
 
 struct event_state {
   ferry::host_event threaded;  ///< the mark, where streams are threads
+  ferry::event_ref stepped;    ///< the mark, where they are not
   device_state* device = nullptr;
   bool timed = false;
   std::atomic<bool> recorded{false};

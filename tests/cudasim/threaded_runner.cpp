@@ -88,6 +88,7 @@ class threaded_runner final : public runner {
   [[nodiscard]] std::optional<std::chrono::nanoseconds> stamp(event_state& event) override;
 
   void set_stalled(gated_link& link, bool stalled) override { link.set_stalled(stalled); }
+  [[nodiscard]] ferry::sim_device* clock() noexcept override { return nullptr; }
 
   void close_soon(threaded_line& line);
 
