@@ -1,4 +1,5 @@
 // How tests take hold of the emulation; see cudasim.hpp.
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -66,8 +67,8 @@ void set_device_bytes(int device, std::size_t bytes) { sim().memory.set_device_b
 void set_link(int device, direction which, double gbps, double latency_us) {
   device_at(device).link(which).set_speed({gbps, latency_us});
 }
-void stall(int device, direction which) { device_at(device).link(which).set_stalled(true); }
-void resume(int device, direction which) { device_at(device).link(which).set_stalled(false); }
+void stall(int device, direction which) { sim().work->set_stalled(device_at(device).link(which), true); }
+void resume(int device, direction which) { sim().work->set_stalled(device_at(device).link(which), false); }
 
 std::string live_objects::text() const {
   std::string result;
@@ -113,6 +114,19 @@ void set_thread_order(thread_order order, std::uint64_t seed) {
 nvtx_counts nvtx() {
   emulation& own = sim();
   return {own.ranges_pushed.load(), own.ranges_popped.load(), own.marks.load()};
+}
+
+ferry::sim_device& clock() {
+  ferry::sim_device* const found = sim().work->clock();
+  if (found == nullptr)
+    throw std::logic_error("there is no clock where streams are threads; reset with stepped = true");
+  return *found;
+}
+
+void set_operation_cost(std::function<std::chrono::nanoseconds(char const*, std::size_t)> hook) {
+  auto shared = hook ? std::make_shared<operation_cost_hook const>(std::move(hook)) : nullptr;
+  std::lock_guard const lock(sim().mutex);
+  sim().operation_cost = std::move(shared);
 }
 
 void use_virtual_time(virtual_costs const& costs) { sim().clock.start(costs); }

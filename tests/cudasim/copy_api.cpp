@@ -65,7 +65,7 @@ work_cost cost_of(side const& to, side const& from, std::size_t bytes) {
 operation make_copy(ferry::label const& name, void* to, side const& to_side, void const* from, side const& from_side,
                     std::size_t bytes) {
   emulation& own = sim();
-  operation result{.name = name, .kind = kind_text(from_side.on_device(), to_side.on_device())};
+  operation result{.name = name, .kind = kind_text(from_side.on_device(), to_side.on_device()), .bytes = bytes};
   if (from_side.in) result.accesses.push_back(ferry::reads(from, bytes));
   if (to_side.in) result.accesses.push_back(ferry::writes(to, bytes));
   result.cost = cost_of(to_side, from_side, bytes);
@@ -73,7 +73,7 @@ operation make_copy(ferry::label const& name, void* to, side const& to_side, voi
       result.cost.what == work_cost::kind::copy ? &own.device(result.cost.device)->link(result.cost.which) : nullptr;
   result.run = [link, bytes, target = own.memory.bytes_at(to), source = own.memory.bytes_at(from)](stream_state& on) {
     if (link != nullptr) {
-      on.copy_ready = link->copy(target, source, bytes, on.copy_ready);
+      on.line.copy(*link, target, source, bytes);
     } else {
       std::memmove(target, source, bytes);
     }
@@ -108,7 +108,7 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
     if (own.captures.number_of(*stream) != 0) return cudaErrorStreamCaptureUnsupported;
   }
   cudaError_t const result = submit(*stream, make_copy(name, to, to_side, from, from_side, bytes));
-  if (pageable) stream->await_all();  // as CUDA does, through a buffer of its own
+  if (pageable) stream->line.await_all();  // as CUDA does, through a buffer of its own
   return result;
 }
 
@@ -131,6 +131,18 @@ cudaError_t set(void* address, int value, std::size_t bytes, cudaStream_t handle
                           }});
 }
 
+/// The thread is in a host function, however that ends.
+class host_function_scope {
+ public:
+  host_function_scope() = default;
+  host_function_scope(host_function_scope const&) = delete;
+  host_function_scope& operator=(host_function_scope const&) = delete;
+  ~host_function_scope() { this_thread().in_host_function = before_; }
+
+ private:
+  bool const before_ = std::exchange(this_thread().in_host_function, true);
+};
+
 cudaError_t call_host(cudaStream_t handle, cudaHostFn_t function, void* argument) {
   auto const [stream, error] = resolve_stream("cudaLaunchHostFunc", handle);
   if (error != cudaSuccess) return error;
@@ -138,9 +150,8 @@ cudaError_t call_host(cudaStream_t handle, cudaHostFn_t function, void* argument
   operation work{.name = operation_name("cudaLaunchHostFunc"), .kind = "host function"};
   work.cost.what = work_cost::kind::host_function;
   work.run = [function, argument](stream_state&) {
-    this_thread().in_host_function = true;
+    host_function_scope const inside;
     function(argument);
-    this_thread().in_host_function = false;
   };
   return submit(*stream, std::move(work));
 }

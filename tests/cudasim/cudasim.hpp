@@ -4,6 +4,9 @@
 // in-order semantics, copies really copy over one paced link per device and direction, and kernels run as fibers or by
 // the host's own compiled code. Device addresses are not dereferenceable unless asked for.
 //
+// In stepped mode there are no threads: streams are those of a sim device, and the one thread there is does their work
+// whenever it waits or lets time pass on `clock`. See `options::stepped`.
+//
 // Every call is checked when it is made: a mistake in stream order is reported whatever the timing of the run.
 //
 // Threads: any thread may call anything, except `reset`, beside which nothing may run.
@@ -19,6 +22,7 @@
 
 #include "cuda_runtime_api.h"
 #include "ferry/device.hpp"
+#include "ferry/sim_device.hpp"
 
 namespace cudasim {
 
@@ -40,9 +44,12 @@ struct options {
   bool protect_device_memory = true;
   /// Waiting for an event that was never recorded is legal, but often a mistake.
   bool report_unrecorded_waits = false;
-  /// Threads that products and serial kernels of one stream may use; 0 means all of the machine's.
+  /// Threads that products and serial kernels of one stream may use; 0 means all of the machine's. One in stepped mode.
   unsigned compute_threads = 0;
   mode kernels = mode::fibers;
+  /// The same calls of one thread give the same run, in whatever order of work `set_operation_cost` asks for. Nothing
+  /// runs, and no query finds anything new, before somebody waits or lets time pass.
+  bool stepped = false;
 };
 
 /// Waits for all streams, then begins anew: no handles, memory, faults, hooks, counts or violations.
@@ -60,10 +67,12 @@ void reset(options const& with = {});
 void fail(std::string const& function, int nth, cudaError_t error);
 /// Work that this device runs fails with `error` from now on, as after a kernel that went wrong.
 void break_device(int device, cudaError_t error);
-/// Called before each API call, on its thread; may sleep. Anything but cudaSuccess fails the call.
+/// Called before each API call, on its thread; may sleep. Anything but cudaSuccess fails the call. In stepped mode it
+/// must not let time pass: callers may hold locks that the work wants.
 void set_before_call(std::function<cudaError_t(char const* function)> hook);
-/// Called on the stream's thread before each operation runs; may sleep. `kind` is one of "kernel", "gemm", "copy D2H",
-/// "copy H2D", "copy D2D", "copy H2H", "memset", "host function", "allocation", "free".
+/// Called where the stream's work runs, before each operation; may sleep. In stepped mode that is when the operation's
+/// time is up. `kind` is one of "kernel", "gemm", "copy D2H", "copy H2D", "copy D2D", "copy H2H", "memset",
+/// "host function", "allocation", "free".
 void set_before_operation(std::function<void(char const* kind)> hook);
 /// How often each function was called since `reset` or `reset_calls`, failed calls included.
 [[nodiscard]] std::map<std::string, std::size_t> calls();
@@ -81,7 +90,7 @@ void remove_devices();
 void set_device_bytes(int device, std::size_t bytes);
 /// From the next copy on; 0 GB/s is as fast as the machine copies.
 void set_link(int device, direction which, double gbps, double latency_us = 0);
-/// Copies in this direction stop before they begin, until `resume`.
+/// Copies in this direction stop before they begin, until `resume`. Both throw `std::logic_error` in stepped mode.
 void stall(int device, direction which);
 void resume(int device, direction which);
 
@@ -105,6 +114,22 @@ struct live_objects {
 
 /// What was made and not yet destroyed.
 [[nodiscard]] live_objects live();
+
+// Stepped mode.
+
+/// The device whose streams stand for CUDA's, until the next `reset`: its `pass_time` lets work run, its `now` is the
+/// time, its agents act whenever something has happened. Throws: `std::logic_error` where streams are threads.
+///
+/// A CUDA call that waits in vain, `cudaStreamSynchronize` say, throws `ferry::deadlock_error` as `pass_time` does;
+/// from a destructor that ends the program. Work and agents run on the thread that lets time pass, so they must not
+/// want a lock that it holds. What CUDA keeps per thread each stream's work has for itself, as on a thread of its own,
+/// while agents share the caller's. To the order checker it is all one host thread: missing hand-overs are not found.
+[[nodiscard]] ferry::sim_device& clock();
+/// What an operation takes on the clock, at most a day; asked when it is enqueued, and not allowed to let time pass.
+/// `kind` is as for `set_before_operation`, `bytes` those of a copy. Without it a copy over a link takes what
+/// `set_link` says, as if it had the link for itself, and nothing else takes any time. Where streams are threads it is
+/// not asked.
+void set_operation_cost(std::function<std::chrono::nanoseconds(char const* kind, std::size_t bytes)> hook);
 
 // Kernels.
 

@@ -166,8 +166,8 @@ cudaError_t cudaDeviceSynchronize() {
     own.report("device synchronisation: cudaDeviceSynchronize waits for all work of the device; wait for an event");
     for (auto* const each : own.streams.all()) {
       if (each->device.index != this_thread().device) continue;
-      each->await_all();
-      if (own.streams.find(each->handle) != nullptr) each->stream.synchronize();  // tells the checker
+      each->line.await_all();
+      if (own.streams.find(each->handle) != nullptr) each->line.synchronize();  // tells the checker
     }
     return own.device(this_thread().device)->broken.load();
   });

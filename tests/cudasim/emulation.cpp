@@ -10,6 +10,8 @@ namespace {
 
 std::atomic<std::uint64_t> generations{0};
 
+thread_local thread_state* acted = nullptr;  // null: the thread is itself
+
 /// Never destroyed: the program's own destructors may still call CUDA.
 std::unique_ptr<emulation>& current() {
   static auto& owner = *new std::unique_ptr<emulation>(std::make_unique<emulation>(options{}));
@@ -27,7 +29,11 @@ void replace(options const& with) {
 }
 
 emulation::emulation(options const& with)
-    : settings(with), generation(generations.fetch_add(1) + 1), memory(with), kernels{.how = with.kernels} {
+    : settings(with),
+      generation(generations.fetch_add(1) + 1),
+      memory(with),
+      kernels{.how = with.kernels},
+      work(with.stepped ? make_stepped_runner(checker) : make_threaded_runner(with.compute_threads, checker)) {
   checker.report_unrecorded_waits(with.report_unrecorded_waits);
   for (int i = 0; i < with.devices; ++i) devices_.push_back(std::make_unique<device_state>(i));
   if (with.devices == 0) calls.set_driver(driver_state::no_devices);
@@ -40,7 +46,7 @@ void emulation::finish() {
     each->device_to_host.set_stalled(false);
     each->host_to_device.set_stalled(false);
   }
-  streams.close_all();
+  work->finish();
 }
 
 void emulation::report(std::string text) {
@@ -53,10 +59,6 @@ device_state* emulation::device(int index) {
                                                                  : nullptr;
 }
 
-ferry::stream_environment emulation::environment(device_state& of) {
-  return {of.device_to_host.link(), of.host_to_device.link(), no_hook_, settings.compute_threads, &checker};
-}
-
 std::vector<std::string> emulation::violations() const {
   auto result = checker.violations();
   std::lock_guard const lock(found_mutex_);
@@ -65,12 +67,16 @@ std::vector<std::string> emulation::violations() const {
 }
 
 thread_state& this_thread() {
-  thread_local thread_state state;
+  thread_local thread_state own;
+  thread_state& state = acted != nullptr ? *acted : own;
   if (auto const generation = sim().generation; state.generation != generation) {
     state = {};
     state.generation = generation;
   }
   return state;
 }
+
+acting_as::acting_as(thread_state& other) noexcept : before_(std::exchange(acted, &other)) {}
+acting_as::~acting_as() { acted = before_; }
 
 }  // namespace cudasim

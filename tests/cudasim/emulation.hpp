@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "device/order_report.hpp"
 #include "memory.hpp"
 #include "order.hpp"
+#include "runner.hpp"
 #include "streams.hpp"
 #include "virtual_clock.hpp"
 
@@ -29,6 +32,8 @@ struct kernel_settings {
   std::uint64_t seed = 0;
 };
 
+using operation_cost_hook = std::function<std::chrono::nanoseconds(char const* kind, std::size_t bytes)>;
+
 struct emulation {
   explicit emulation(options const& with);
   emulation(emulation const&) = delete;
@@ -40,7 +45,6 @@ struct emulation {
 
   void report(std::string text);
   [[nodiscard]] device_state* device(int index);
-  [[nodiscard]] ferry::stream_environment environment(device_state& of);
   [[nodiscard]] std::vector<std::string> violations() const;
 
   options const settings;
@@ -58,16 +62,17 @@ struct emulation {
   mutable std::mutex mutex;  // guards what follows
   kernel_settings kernels;
   std::shared_ptr<std::function<void(char const*)> const> before_operation;
+  std::shared_ptr<operation_cost_hook const> operation_cost;
 
  private:
-  std::function<void(ferry::label const&)> const no_hook_;
   mutable std::mutex found_mutex_;
   ferry::violation_list found_;
   std::vector<std::unique_ptr<device_state>> devices_;
 
  public:
   event_table events;
-  stream_table streams;  // last: its threads use all of the above
+  stream_table streams;
+  std::unique_ptr<runner> const work;  // last: what it runs uses all of the above
 };
 
 /// The one there is.
@@ -92,5 +97,17 @@ struct thread_state {
   bool in_host_function = false;
 };
 [[nodiscard]] thread_state& this_thread();
+
+/// While it lives, `other` is what the calling thread has of its own.
+class acting_as {
+ public:
+  explicit acting_as(thread_state& other) noexcept;
+  acting_as(acting_as const&) = delete;
+  acting_as& operator=(acting_as const&) = delete;
+  ~acting_as();
+
+ private:
+  thread_state* const before_;
+};
 
 }  // namespace cudasim

@@ -14,7 +14,7 @@ std::uintptr_t number(void const* address) { return reinterpret_cast<std::uintpt
 
 /// Nothing may run any more that could use memory which is about to go; CUDA waits there too.
 void await_all_streams() {
-  for (auto* const each : sim().streams.all()) each->await_all();
+  for (auto* const each : sim().streams.all()) each->line.await_all();
 }
 
 cudaError_t allocate(space where, void** result, std::size_t bytes) {

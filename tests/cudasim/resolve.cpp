@@ -17,7 +17,7 @@ resolved<stream_state> resolve_stream(char const* function, cudaStream_t handle)
                     function));
     device_state* const device = own.device(this_thread().device);
     if (device == nullptr) return {nullptr, cudaErrorInvalidDevice};
-    return {&own.streams.default_of(*device, own.environment(*device)), device->broken.load()};
+    return {&own.streams.default_of(*device, *own.work), device->broken.load()};
   }
   auto* const found = own.streams.find(handle);
   if (found == nullptr) {

@@ -14,16 +14,16 @@ cudaError_t create_stream(cudaStream_t* result, unsigned flags, int priority = 0
   emulation& own = sim();
   if (result == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) return cudaErrorInvalidValue;
   device_state& on = *own.device(this_thread().device);
-  *result = own.streams.create(on, own.environment(on));
+  *result = own.streams.create(on, *own.work);
   own.streams.find(*result)->priority = priority;
   return cudaSuccess;
 }
 
 void pass_virtual_time(virtual_duration seen) { this_thread().now = std::max(this_thread().now, seen); }
 
-/// The thread has seen all work of the stream done.
-void saw(stream_state& stream) {
-  stream.stream.synchronize();  // at once; tells the checker
+/// The thread sees all work of the stream done.
+void see(stream_state& stream) {
+  stream.line.synchronize();
   std::lock_guard const lock(stream.time_mutex);
   pass_virtual_time(stream.virtual_end);
 }
@@ -62,7 +62,7 @@ cudaError_t record(cudaEvent_t event_handle, cudaStream_t stream_handle) {
   }
   event->capture = own.captures.number_of(*stream);
   if (event->capture != 0) return cudaSuccess;
-  stream->stream.record(event->event);
+  stream->line.record(*event);
   event->recorded = true;
   if (own.clock.running()) {
     std::scoped_lock const lock(stream->time_mutex, event->time_mutex);
@@ -91,8 +91,7 @@ cudaError_t wait(cudaStream_t stream_handle, cudaEvent_t event_handle) {
   auto const [event, event_error] = resolve_event("cudaStreamWaitEvent", event_handle);
   if (event_error != cudaSuccess) return event_error;
   if (event->capture != 0 || own.captures.number_of(*stream) != 0) return wait_in_capture(*stream, *event);
-  stream->stream.wait(event->event);
-  stream->copied_last = false;
+  stream->line.wait(*event);
   if (own.clock.running()) {
     std::scoped_lock const lock(stream->time_mutex, event->time_mutex);
     stream->virtual_end = std::max(stream->virtual_end, event->virtual_time);
@@ -101,34 +100,24 @@ cudaError_t wait(cudaStream_t stream_handle, cudaEvent_t event_handle) {
 }
 
 cudaError_t query(event_state& event) {
-  {
-    std::lock_guard const lock(event.event.mutex);
-    auto const mark = event.event.mark;
-    if (mark.stream == nullptr) return cudaSuccess;
-    if (mark.stream->status(mark.sequence) == ferry::event_status::pending) return cudaErrorNotReady;
-    // Under the event's lock: a mark recorded meanwhile has not been seen.
-    sim().checker.host_saw(&event.event);
-  }
+  if (!event.recorded) return cudaSuccess;
+  if (!sim().work->saw_end(event)) return cudaErrorNotReady;
   saw(event);
   return event.device->broken.load();
 }
 
 cudaError_t synchronize(event_state& event) {
-  auto const mark = event.event.current();
-  if (mark.stream == nullptr) return cudaSuccess;
-  mark.stream->await_completion(mark.sequence);
-  sim().checker.host_saw(&event.event);
+  if (!event.recorded) return cudaSuccess;
+  sim().work->await(event);
   saw(event);
   return event.device->broken.load();
 }
 
 /// When the event was passed, from any beginning; none if it was not yet.
 std::optional<std::chrono::nanoseconds> time_of(event_state& event) {
-  std::lock_guard const lock(event.event.mutex);
-  auto const mark = event.event.mark;
-  if (!event.event.stamp || mark.stream->status(mark.sequence) == ferry::event_status::pending) return std::nullopt;
-  if (!sim().clock.running()) return event.event.stamp->time_since_epoch();
-  std::lock_guard const time_lock(event.time_mutex);
+  auto const stamp = sim().work->stamp(event);
+  if (!stamp || !sim().clock.running()) return stamp;
+  std::lock_guard const lock(event.time_mutex);
   return event.virtual_time;
 }
 
@@ -163,7 +152,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* pStream, unsigned int flags)
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* pStream, unsigned int flags, int priority) {
-  return api_call("cudaStreamCreateWithPriority", call_rules{}, [&] { return create_stream(pStream, flags, priority); });
+  return api_call("cudaStreamCreateWithPriority", call_rules{},
+                  [&] { return create_stream(pStream, flags, priority); });
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int* priority) {
@@ -187,7 +177,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     auto const [found, error] = resolve_stream("cudaStreamSynchronize", stream);
     if (found == nullptr) return error;
     if (forbid_if_capturing("cudaStreamSynchronize", *found)) return cudaErrorStreamCaptureUnsupported;
-    saw(*found);
+    see(*found);
     return found->device.broken.load();
   });
 }
@@ -197,8 +187,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     auto const [found, error] = resolve_stream("cudaStreamQuery", stream);
     if (error != cudaSuccess) return error;
     if (forbid_if_capturing("cudaStreamQuery", *found)) return cudaErrorStreamCaptureUnsupported;
-    if (!found->idle()) return cudaErrorNotReady;
-    saw(*found);
+    if (!found->line.idle()) return cudaErrorNotReady;
+    see(*found);
     return found->device.broken.load();
   });
 }
@@ -211,7 +201,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   return api_call("cudaEventCreateWithFlags", call_rules{}, [&] {
     if (event == nullptr) return cudaErrorInvalidValue;
     bool const timed = (flags & cudaEventDisableTiming) == 0;
-    *event = sim().events.create(*sim().device(this_thread().device), timed);
+    *event = sim().events.create(*sim().device(this_thread().device), timed, *sim().work);
     return cudaSuccess;
   });
 }
@@ -220,7 +210,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return api_call("cudaEventDestroy", destroying, [&] {
     auto const [found, error] = resolve_event("cudaEventDestroy", event);
     if (found == nullptr) return error;
-    return sim().events.destroy(event, sim().checker) ? error : cudaErrorInvalidResourceHandle;
+    return sim().events.destroy(event, *sim().work) ? error : cudaErrorInvalidResourceHandle;
   });
 }
 

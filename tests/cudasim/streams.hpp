@@ -1,4 +1,4 @@
-// The emulation's streams and events: Ferry's host streams behind CUDA's handles.
+// The emulation's streams and events: lines of work (runner.hpp) behind CUDA's handles.
 //
 // Handles are numbers that are never used twice, so a stale one is recognised. What they stand for stays until the
 // emulation is reset, because events point at streams and queued work at events. Threads: any.
@@ -11,13 +11,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "cudasim.hpp"
 #include "device/host_stream.hpp"
 #include "device/link.hpp"
+#include "runner.hpp"
 #include "virtual_clock.hpp"
 
 namespace cudasim {
@@ -58,36 +58,28 @@ struct device_state {
 struct operation {
   ferry::label name;
   char const* kind = "";
+  std::size_t bytes = 0;  ///< of a copy
   std::vector<ferry::memory_access> accesses{};
-  std::function<void(stream_state&)> run{};  ///< on the stream's thread
+  std::function<void(stream_state&)> run{};  ///< when its turn has come
   work_cost cost{};
 };
 
 struct stream_state {
-  stream_state(cudaStream_t own_handle, device_state& on, ferry::label const& called,
-               ferry::stream_environment const& environment)
-      : handle(own_handle), device(on), name(called), stream(ferry::stream_kind::compute, called, environment) {}
-
-  /// Waits for what is enqueued now, without telling the checker: nobody has learnt of it.
-  void await_all() noexcept;
-  [[nodiscard]] bool idle() const noexcept { return finished.load() == submitted.load(); }
+  stream_state(cudaStream_t own_handle, device_state& on, ferry::label const& called, work_line& its_work)
+      : handle(own_handle), device(on), name(called), line(its_work) {}
 
   cudaStream_t const handle;
   device_state& device;
   ferry::label const name;
+  work_line& line;
   int priority = 0;  ///< as it was made
-  std::atomic<std::uint64_t> submitted{0};
-  std::atomic<std::uint64_t> finished{0};
-  ferry::doorbell progress;                    // rung after `finished` changed
-  std::atomic<bool> copied_last{false};        // nothing but copies since the last copy was enqueued
-  ferry::link_clock::time_point copy_ready{};  // the stream's thread only: where the next copy may start
   std::mutex time_mutex;
   virtual_duration virtual_end{0};  // guarded by `time_mutex`
-  ferry::host_stream stream;        // last, so that its thread ends before the rest goes
 };
 
 struct event_state {
-  ferry::host_event event;
+  ferry::host_event threaded;  ///< the mark, where streams are threads
+  ferry::event_ref stepped;    ///< the mark, where they are not
   device_state* device = nullptr;
   bool timed = false;
   std::atomic<bool> recorded{false};
@@ -100,46 +92,35 @@ struct event_state {
 cudaError_t submit(stream_state& on, operation work);
 /// The same for a stream that captures nothing.
 cudaError_t enqueue(stream_state& on, operation work);
+/// For lines: does the work, unless the stream's device is broken. What goes wrong breaks it.
+void run_on_stream(stream_state& on, operation const& work) noexcept;
 
 class stream_table {
  public:
-  stream_table();
-  ~stream_table();
-
-  [[nodiscard]] cudaStream_t create(device_state& on, ferry::stream_environment const& environment);
+  [[nodiscard]] cudaStream_t create(device_state& on, runner& by);
   /// Null if there is no such stream.
   [[nodiscard]] stream_state* find(cudaStream_t handle);
   /// The stream finishes its work by itself. False if there is no such stream.
   bool destroy(cudaStream_t handle);
   /// The stream that stands in for the default streams of a device.
-  [[nodiscard]] stream_state& default_of(device_state& on, ferry::stream_environment const& environment);
+  [[nodiscard]] stream_state& default_of(device_state& on, runner& by);
   /// All that were ever made, destroyed ones too.
   [[nodiscard]] std::vector<stream_state*> all();
   [[nodiscard]] std::size_t live_count();
-  /// Waits for all work and ends all threads.
-  void close_all();
 
  private:
-  void reap();
-
   std::mutex mutex_;
   std::deque<stream_state> states_;
   std::unordered_map<cudaStream_t, stream_state*> live_;
   std::unordered_map<int, stream_state*> defaults_;
   std::uintptr_t made_ = 0;
-  // Closing a stream waits for it and tells the checker so, on the calling thread. A thread of its own does it: who
-  // destroys a stream has waited for nothing.
-  std::condition_variable wanted_;
-  std::deque<stream_state*> to_close_;
-  bool ending_ = false;
-  std::thread reaper_;
 };
 
 class event_table {
  public:
-  [[nodiscard]] cudaEvent_t create(device_state& on, bool timed);
+  [[nodiscard]] cudaEvent_t create(device_state& on, bool timed, runner& by);
   [[nodiscard]] event_state* find(cudaEvent_t handle);
-  bool destroy(cudaEvent_t handle, ferry::order_checker& checker);
+  bool destroy(cudaEvent_t handle, runner& by);
   [[nodiscard]] std::size_t live_count();
 
  private:

@@ -16,6 +16,8 @@
 
 #if defined(FERRY_TEST_GPU)
 #include "support/gpu.hpp"
+#elif defined(FERRY_CUDASIM)
+#include "support/stepped_device.hpp"
 #endif
 
 namespace ferry::testing {
@@ -50,11 +52,13 @@ inline std::unique_ptr<host_device> make_checked_host(host_device_options option
 /// The name of kernels that take long: a millisecond where time is virtual.
 inline constexpr char const* long_kernel = "hold";
 
+inline std::chrono::nanoseconds virtual_cost_of(label const& kernel) {
+  return kernel == long_kernel ? std::chrono::milliseconds(1) : std::chrono::microseconds(1);
+}
+
 /// A sim device on which kernels take a microsecond.
 inline std::unique_ptr<sim_device> make_test_sim(sim_device_options options) {
-  options.kernel_cost = [](label const& name, std::span<memory_access const>) -> std::chrono::nanoseconds {
-    return name == long_kernel ? std::chrono::milliseconds(1) : std::chrono::microseconds(1);
-  };
+  options.kernel_cost = [](label const& name, std::span<memory_access const>) { return virtual_cost_of(name); };
   return make_sim_device(std::move(options));
 }
 
@@ -77,6 +81,16 @@ inline std::vector<device_factory> all_devices() {
                                   .pinned_bytes = pinned_bytes,
                                   .device_to_host = {.gbps = 2, .latency_us = 5},
                                   .host_to_device = {.gbps = 2, .latency_us = 5}});
+       }},
+      {"cuda_stepped",
+       [](std::size_t device_bytes, std::size_t pinned_bytes) -> std::unique_ptr<device> {
+         if (cudasim::live().none()) cudasim::reset({.protect_device_memory = false, .stepped = true});
+         return std::make_unique<stepped_device>(
+             cuda_device_options{
+                 .device_bytes = device_bytes, .pinned_bytes = pinned_bytes, .order = &cudasim::order()},
+             stepped_costs{virtual_cost_of, [](std::string_view, std::size_t bytes) {
+                             return std::chrono::nanoseconds(5000 + bytes / 20);
+                           }});
        }},
   };
 #else
