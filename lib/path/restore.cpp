@@ -68,7 +68,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
                           "lease, then restore it again",
                           to_string(e.key), e.failure));
         }
-        if (failures > 0 && e.has_recipe) {
+        if (failures > 0 && can_be_rebuilt(e)) {
           recompute(e, stream, reason::recomputed_after_failed_transfer);
           return;
         }

@@ -155,6 +155,21 @@ void explored_device::block(event_ref until) {
   }
 }
 
+void explored_device::block(stream_ref until) {
+  std::optional<ferry::event> mark;
+  {
+    bool const before = std::exchange(stormy_, false);  // this is nobody's call
+    struct back {
+      bool& stormy;
+      bool before;
+      ~back() { stormy = before; }
+    } const guard{stormy_, before};
+    mark.emplace(*inner_);
+    inner_->record(*mark, until);
+  }
+  block(mark->ref());
+}
+
 void explored_device::add(agent& added) {
   auto& made = *actors_.emplace_back(std::make_unique<actor>());
   made.who = &added;
@@ -275,9 +290,7 @@ void explored_device::synchronize(event_ref event) {
 
 void explored_device::synchronize(stream_ref stream) {
   before_waiting();
-  ferry::event const mark(*inner_);
-  inner_->record(mark, inner_of(stream));
-  block(mark);
+  block(inner_of(stream));
   if (checker_ != nullptr) checker_->host_saw_stream(id_of(stream));
   inner_->synchronize(inner_of(stream));
 }
@@ -285,15 +298,12 @@ void explored_device::synchronize(stream_ref stream) {
 void explored_device::drain(stream_ref stream) noexcept {
   take_turns();
   if (lost_) return;
-  ferry::event const mark(*inner_);
   try {
-    inner_->record(mark, inner_of(stream));
-    block(mark);
-  } catch (invalid_argument const&) {
-    return;  // it was destroyed
-  } catch (deadlock_error const&) {
-    return;  // it never ends
+    block(inner_of(stream));
+  } catch (error const&) {
+    // It was destroyed, or it never ends.
   }
+  inner_->drain(inner_of(stream));
   if (checker_ != nullptr) checker_->host_saw_stream(id_of(stream));
 }
 

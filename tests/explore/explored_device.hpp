@@ -117,6 +117,7 @@ class explored_device final : public device, public virtual_time {
   bool let_some_act();
   bool let_all_act();
   void block(event_ref until);
+  void block(stream_ref until);
   [[nodiscard]] order_checker::stream_id id_of(stream_ref stream) const { return ids_.at(stream.native()); }
   [[nodiscard]] stream_ref inner_of(stream_ref stream) const noexcept { return {*inner_, stream.native()}; }
   [[nodiscard]] event_ref inner_of(event_ref event) const noexcept { return {*inner_, event.native()}; }

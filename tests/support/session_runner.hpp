@@ -91,6 +91,9 @@ class session_runner {
       note(why_ = e.what());
     } catch (call_failed const& e) {
       note(why_ = e.what());
+    } catch (cuda_error const& e) {
+      if (!faulty()) throw;
+      note(why_ = e.what());
     } catch (deadlock_error const& e) {
       if (!program_.explored.dead_link) throw;
       note(why_ = e.what());

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -25,6 +26,10 @@
 #include "support/session_model.hpp"
 #include "support/session_program.hpp"
 #include "support/test_devices.hpp"
+#if defined(FERRY_CUDASIM)
+#include "device/sim_machine.hpp"
+#include "support/stepped_device.hpp"
+#endif
 
 namespace ferry::testing {
 
@@ -77,6 +82,7 @@ class weather {
   }
   /// From that copy on, all fail. For one thread only.
   void break_link_at(std::uint64_t copy) { broken_at_ = copy; }
+  [[nodiscard]] bool call_fails(unsigned per_mille) { return per_mille > 0 && (draw() >> 20U) % 1000 < per_mille; }
   void set_stormy(bool stormy) { stormy_.store(stormy); }
   [[nodiscard]] bool is_stormy() const { return stormy_.load(); }
   [[nodiscard]] std::uint64_t strikes() const { return strikes_.load(); }
@@ -154,12 +160,15 @@ class session_world {
   /// The trainer's own calls do not fail.
   [[nodiscard]] auto under_a_roof() { return exposure(explored_, false); }
   [[nodiscard]] std::vector<std::string> order_violations() const {
+#if defined(FERRY_CUDASIM)
+    if (explored_ != nullptr) return cudasim::violations();
+#endif
     return explored_ != nullptr ? explored_->order_violations() : testing::order_violations(*dev);
   }
   void count_in(coverage& total) noexcept {
     if (explored_ != nullptr) explored_->count_in(total);
   }
-  [[nodiscard]] bool is_lost() const noexcept { return explored_ != nullptr && explored_->is_lost(); }
+  [[nodiscard]] bool is_lost() const noexcept { return lost_ || (explored_ != nullptr && explored_->is_lost()); }
   [[nodiscard]] std::uint64_t failed_calls() const noexcept {
     return explored_ != nullptr ? explored_->failed_calls() : 0;
   }
@@ -280,6 +289,11 @@ class session_world {
 
  private:
   explored_device* explored_ = nullptr;  // the device, if it is one
+  bool lost_ = false;                    // what stands behind it was
+#if defined(FERRY_CUDASIM)
+  std::array<sim_pace, 2> paces_;  // of the link's directions
+  std::uint64_t cuda_calls_ = 0;
+#endif
 
  public:
   std::unique_ptr<device> dev;
@@ -312,9 +326,13 @@ class session_world {
   }
   std::unique_ptr<device> make_explored(program const& p) {
     sky.break_link_at(p.explored.broken_at);
+#if defined(FERRY_CUDASIM)
+    auto made = make_explored_cuda(p);
+#else
     auto simulated = make_sim(p);
     sim_device& clock = *simulated;
     auto made = std::make_unique<explored_device>(std::move(simulated), clock, p.explored, p.seed);
+#endif
     explored_ = made.get();
     return made;
   }
@@ -344,6 +362,44 @@ class session_world {
   }
 
 #if defined(FERRY_CUDASIM)
+  /// The CUDA device itself, over an emulation whose streams are advanced by this thread. Calls fail there.
+  std::unique_ptr<explored_device> make_explored_cuda(program const& p) {
+    cudasim::reset({.protect_device_memory = false, .kernels = cudasim::mode::serial, .stepped = true});
+    for (auto const& each : stalls_of(p)) paces_[each.what == sim_engine::device_to_host ? 0 : 1].add(each);
+    auto stepped = std::make_unique<stepped_device>(
+        cuda_device_options{.device_bytes = p.budget + trainers_bytes,
+                            .pinned_bytes = std::max<std::size_t>(p.host_budget, 4096),
+                            .order = &cudasim::order()},
+        stepped_costs{.launch = [this](label const&) { return sky.delay(); },
+                      .copy = [this, &p](std::string_view kind, std::size_t bytes) { return copy_cost(p, kind, bytes); }});
+    cudasim::set_before_call([this, &p](char const* function) { return before_explored_call(p.explored, function); });
+    exploration how = p.explored;
+    how.failing_calls = 0;
+    how.lost_at = 0;
+    return std::make_unique<explored_device>(std::move(stepped), cudasim::clock(), how, p.seed);
+  }
+  std::chrono::nanoseconds copy_cost(program const& p, std::string_view kind, std::size_t bytes) const {
+    bool const out = kind == "copy D2H";
+    auto const& link = out ? p.device_to_host : p.host_to_device;
+    if (link.gbps <= 0) return std::chrono::nanoseconds(0);
+    auto const now = cudasim::clock().now();
+    std::chrono::nanoseconds const span(std::llround(1e3 * link.latency_us + static_cast<double>(bytes) / link.gbps));
+    auto const end = paces_[out ? 0 : 1].end_of(now, span);
+    return std::min<std::chrono::nanoseconds>(end - now, std::chrono::hours(20));
+  }
+  cudaError_t before_explored_call(exploration const& how, std::string_view function) {
+    if (explored_ == nullptr || !explored_->is_stormy()) return cudaSuccess;
+    if (how.lost_at > 0 && ++cuda_calls_ == how.lost_at) {
+      lost_ = true;
+      cudasim::break_device(0, cudaErrorIllegalAddress);
+    }
+    // An error of any other call makes the device lost.
+    for (auto const* const passing : {"cudaMemcpyAsync", "cudaEventRecord", "cudaStreamWaitEvent",
+                                      "cudaEventCreateWithFlags", "cudaLaunchHostFunc", "cudaEventElapsedTime"}) {
+      if (function == passing && sky.call_fails(how.failing_calls)) return cudaErrorInvalidValue;
+    }
+    return before_call(function);
+  }
   // What is enqueued on a GPU runs: a copy fails, if at all, when it is enqueued, and a kernel in its own function.
   void before(label const&) { std::this_thread::sleep_for(sky.delay()); }
   cudaError_t before_call(std::string_view function) {

@@ -73,6 +73,7 @@ class stepped_device final : public cuda_device {
   [[nodiscard]] event_status query(event_ref event) override { return inner_->query(inner(event)); }
   void synchronize(event_ref event) override { inner_->synchronize(inner(event)); }
   void synchronize(stream_ref stream) override { inner_->synchronize(inner(stream)); }
+  void drain(stream_ref stream) noexcept override { inner_->drain(inner(stream)); }
   [[nodiscard]] double elapsed_us(event_ref from, event_ref to) override {
     return inner_->elapsed_us(inner(from), inner(to));
   }
