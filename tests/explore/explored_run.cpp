@@ -3,6 +3,8 @@
 
 #include <rapidcheck.h>
 
+#include <tuple>
+
 #include "explore/explored_programs.hpp"
 #include "explore/shrink.hpp"
 #include "support/session_runner.hpp"
@@ -28,20 +30,32 @@ program explored_program(std::uint64_t number) {
   return any(rc::Random(number), size).value();
 }
 
-explored_outcome explore(program const& p, coverage& total) {
+std::string explore(program const& p, coverage& total) {
   session_runner runner(p);
   runner.count_in(total);
   runner.run();
-  return {runner.problems(), to_json(runner.stats()) + std::to_string(runner.world().dev->now().count())};
+  return runner.problems();
+}
+
+bool repeats(program const& p) {
+  auto const outcome = [&] {
+    coverage met;
+    session_runner runner(p);
+    runner.count_in(met);
+    runner.run();
+    auto const time = runner.world().dev->now();
+    return std::tuple(met.met(), to_json(runner.stats()), time, runner.problems(), runner.world().failed_calls());
+  };
+  return outcome() == outcome();
 }
 
 program smallest_failing(program failing, int most_runs) {
   coverage unused;
-  auto const kind = kind_of(explore(failing, unused).problems);
+  auto const kind = kind_of(explore(failing, unused));
   return shrinker(
              std::move(failing),
              [&](program const& smaller) {
-               auto const problems = explore(smaller, unused).problems;
+               auto const problems = explore(smaller, unused);
                return !problems.empty() && kind_of(problems) == kind;
              },
              most_runs)

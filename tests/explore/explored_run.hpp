@@ -12,12 +12,11 @@ namespace ferry::testing {
 /// The same number, the same program.
 [[nodiscard]] program explored_program(std::uint64_t number);
 
-/// What one run came to.
-struct explored_outcome {
-  std::string problems;  ///< empty if nothing went wrong
-  std::string digest;    ///< of everything that was counted and timed: the same for the same program
-};
-[[nodiscard]] explored_outcome explore(program const& p, coverage& total);
+/// What went wrong, or nothing.
+[[nodiscard]] std::string explore(program const& p, coverage& total);
+
+/// True if everything that can be counted and timed is the same when the program is run again.
+[[nodiscard]] bool repeats(program const& p);
 
 /// A smaller program with problems of the same kind. Runs at most so many.
 [[nodiscard]] program smallest_failing(program failing, int most_runs);

@@ -85,10 +85,12 @@ void explore_share(exploring const& how, unsigned process, shared_state& state, 
     if ((how.most && i >= *how.most) || (until && clock::now() >= *until)) break;
     std::uint64_t const number = how.first + i;
     state.at.store(number);
-    auto const outcome = explore(explored_program(number), total);
+    auto const drawn = explored_program(number);
+    auto problems = explore(drawn, total);
+    if (how.twice && !repeats(drawn)) problems += "another outcome when it is run again\n";
     state.programs.fetch_add(1);
-    if (outcome.problems.empty()) continue;
-    write_record(out, 'f', number, outcome.problems);
+    if (problems.empty()) continue;
+    write_record(out, 'f', number, problems);
     std::fflush(out);
     if (!how.go_on) break;
   }

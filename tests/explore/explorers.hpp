@@ -16,6 +16,7 @@ struct exploring {
   std::optional<std::uint64_t> most{};  ///< programs
   std::optional<std::chrono::seconds> time{};
   unsigned processes = 1;
+  bool twice = false;     ///< sees whether each program repeats exactly
   bool go_on = false;     ///< after a failure
   bool progress = false;  ///< shows how far it is, on standard error
 };

@@ -33,6 +33,7 @@ struct flags {
   std::optional<std::uint64_t> replay;
   std::string numbers;
   int shrink_runs = 5000;
+  bool twice = false;
   bool go_on = false;
   bool coverage = false;
   bool quiet = false;
@@ -47,7 +48,7 @@ void tell(explored_failure const& failure, int shrink_runs) {
   if (!crashed && shrink_runs > 0) {
     auto const small = smallest_failing(explored_program(failure.number), shrink_runs);
     coverage unused;
-    std::printf("made as small as it gets:\n%s\n%s", explore(small, unused).problems.c_str(), text_of(small).c_str());
+    std::printf("made as small as it gets:\n%s\n%s", explore(small, unused).c_str(), text_of(small).c_str());
   }
   std::printf("again: scripts/explore --device %s --replay %llu\n", device_name, printed(failure.number));
 }
@@ -67,13 +68,13 @@ void tell_coverage(std::map<std::string, std::uint64_t> const& met) {
 
 int replay(std::uint64_t number, int shrink_runs) {
   coverage unused;
-  auto const outcome = explore(explored_program(number), unused);
-  if (outcome.problems.empty()) {
+  auto const problems = explore(explored_program(number), unused);
+  if (problems.empty()) {
     std::printf("program %llu on %s: nothing goes wrong\n%s", printed(number), device_name,
                 text_of(explored_program(number)).c_str());
     return 0;
   }
-  tell({number, outcome.problems}, shrink_runs);
+  tell({number, problems}, shrink_runs);
   return 1;
 }
 
@@ -100,9 +101,9 @@ int replay_all(std::string const& file, int shrink_runs) {
     if (std::string(device) != device_name) continue;
     ++run;
     coverage unused;
-    auto const outcome = explore(explored_program(number), unused);
-    if (outcome.problems.empty()) continue;
-    tell({number, outcome.problems}, shrink_runs);
+    auto const problems = explore(explored_program(number), unused);
+    if (problems.empty()) continue;
+    tell({number, problems}, shrink_runs);
     ++failed;
   }
   std::printf("%d programs that once failed on %s: %d fail\n", run, device_name, failed);
@@ -115,6 +116,7 @@ int explore_all(flags const& given) {
   how.most = given.programs;
   if (given.seconds || !given.programs) how.time = std::chrono::seconds(given.seconds.value_or(10));
   how.processes = given.jobs;
+  how.twice = given.twice;
   how.go_on = given.go_on;
   how.progress = !given.quiet && isatty(2) != 0;
   std::printf("exploring on %s, seed %llu\n", device_name, printed(how.first));
@@ -149,6 +151,7 @@ int main(int argc, char** argv) {
   app.add_option("--numbers", given.numbers, "all programs of this device in a file: a device and a number a line");
   app.add_option("--shrink-runs", given.shrink_runs, "how often a failing program is tried smaller")
       ->check(CLI::NonNegativeNumber);
+  app.add_flag("--twice", given.twice, "runs each program again, and sees whether it repeats exactly");
   app.add_flag("--go-on", given.go_on, "after a failure too");
   app.add_flag("--coverage", given.coverage, "shows what happened how often, and what never did");
   app.add_flag("--quiet", given.quiet, "no progress");

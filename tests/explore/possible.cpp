@@ -52,6 +52,8 @@ std::vector<rule> const& rules() {
       {item(), {"prefetching"}, {}, {"by link, host copy"}, "its bytes are the link's", false, false, true},
       {item(), {"dropped"}, {}, {"no bytes", "unwritten"},
        "what was dropped has at most bytes that a recipe is to write", false, false, true},
+      {item(), {"dropped"}, {"let go", "recipe begun"}, {"unwritten"},
+       "bytes for a recipe that failed go with the lease that they were for", false, true},
       {item(), {"recomputing"}, {}, {"arrived, host copy"}, "what has arrived is not rebuilt"},
       // What happens to whom.
       {item(), {"released"}, {"saved"}, {}, "nothing else happens to an item that is not there", true},
@@ -141,6 +143,12 @@ char const* why_impossible(happening const& what) {
     }
   }
   return nullptr;
+}
+
+std::vector<char const*> reasons_of_impossibility() {
+  std::vector<char const*> reasons;
+  for (auto const& each : rules()) reasons.push_back(each.why);
+  return reasons;
 }
 
 }  // namespace ferry::testing

@@ -12,5 +12,7 @@ namespace ferry::testing {
 
 /// The reason, if it can never be met; else null.
 [[nodiscard]] char const* why_impossible(happening const& what);
+/// Each of them, once.
+[[nodiscard]] std::vector<char const*> reasons_of_impossibility();
 
 }  // namespace ferry::testing
