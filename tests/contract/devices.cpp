@@ -1,3 +1,4 @@
+// Which devices the contract suite runs on.
 #include "contract/device_contract.hpp"
 #if !defined(FERRY_CUDASIM) && !defined(FERRY_TEST_GPU)
 #include "explore/explored_device.hpp"
@@ -6,7 +7,7 @@
 namespace ferry::testing {
 
 INSTANTIATE_TEST_SUITE_P(AllDevices, DeviceContract, ::testing::ValuesIn(all_devices()),
-                         [](auto const& info) { return info.param.name; });
+                         [](auto const& tested) { return tested.param.name; });
 
 #if !defined(FERRY_CUDASIM) && !defined(FERRY_TEST_GPU)
 /// Whatever gets on before each call, to whoever calls it is a device like any other.
@@ -24,7 +25,7 @@ std::unique_ptr<device> make_explored(std::size_t device_bytes, std::size_t pinn
 }
 
 INSTANTIATE_TEST_SUITE_P(Explored, DeviceContract, ::testing::Values(device_factory{"explored", make_explored}),
-                         [](auto const& info) { return info.param.name; });
+                         [](auto const& tested) { return tested.param.name; });
 #endif
 
 }  // namespace ferry::testing

@@ -20,7 +20,8 @@ struct happening {
   friend auto operator<=>(happening const&, happening const&) = default;
 
   [[nodiscard]] std::string text() const {
-    return std::string(what) + ", " + std::string(state) + ": " + std::string(event) + " (" + std::string(evidence) + ")";
+    return std::string(what) + ", " + std::string(state) + ": " + std::string(event) + " (" + std::string(evidence) +
+           ")";
   }
 };
 
@@ -51,8 +52,7 @@ class listener final : public order_hooks {
   }
   void hand_over(void const* channel) override { checker_.hand_over(channel); }
   void take_over(void const* channel) override { checker_.take_over(channel); }
-  void met(std::string_view what, std::string_view state, std::string_view event,
-           std::string_view evidence) override {
+  void met(std::string_view what, std::string_view state, std::string_view event, std::string_view evidence) override {
     if (total_ != nullptr) total_->add({what, state, event, evidence});
   }
 

@@ -107,9 +107,7 @@ bool explored_device::let_act(actor& chosen) {
   return chosen.moved;
 }
 
-bool explored_device::let_some_act() {
-  return !actors_.empty() && let_act(*actors_[chance_.below(actors_.size())]);
-}
+bool explored_device::let_some_act() { return !actors_.empty() && let_act(*actors_[chance_.below(actors_.size())]); }
 
 /// Each once, to the end. True if one of them did anything.
 bool explored_device::let_all_act() {
@@ -184,8 +182,7 @@ void explored_device::add(agent& added) {
 }
 
 void explored_device::remove(agent& removed) noexcept {
-  auto const found =
-      std::ranges::find_if(actors_, [&](auto const& each) { return each->who == &removed; });
+  auto const found = std::ranges::find_if(actors_, [&](auto const& each) { return each->who == &removed; });
   if (found == actors_.end()) return;
   actor& gone = **found;
   // Whatever it is in the midst of comes to its end.
@@ -304,7 +301,7 @@ void explored_device::drain(stream_ref stream) noexcept {
     // It was destroyed, or it never ends.
   }
   inner_->drain(inner_of(stream));
-  if (checker_ != nullptr) checker_->host_saw_stream(id_of(stream));
+  if (checker_ != nullptr && ids_.contains(stream.native())) checker_->host_saw_stream(id_of(stream));
 }
 
 double explored_device::elapsed_us(event_ref from, event_ref to) {

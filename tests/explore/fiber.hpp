@@ -1,5 +1,5 @@
-// A second line of execution on the thread there is: it runs when it is resumed and until it pauses. So what two threads
-// might do side by side is done in an order that somebody chooses.
+// A second line of execution on the thread there is: it runs when it is resumed and until it pauses. So what two
+// threads might do side by side is done in an order that somebody chooses.
 //
 // Sanitizers are told of every change of stacks. Threads: one, always the same.
 #pragma once

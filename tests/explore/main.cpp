@@ -1,5 +1,5 @@
-// ferry_explore: random programs on a device where chance decides who gets on when and what fails, each from one number.
-// `scripts/explore` builds and runs it, docs/testing.md explains it.
+// ferry_explore: random programs on a device where chance decides who gets on when and what fails, each from one
+// number. `scripts/explore` builds and runs it, docs/testing.md explains it.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
@@ -95,7 +95,8 @@ int replay_all(std::string const& file, int shrink_runs) {
     int const read = std::sscanf(line.c_str(), "%7s %llu", device, &number);
     if (read == EOF) continue;
     if (read != 2) {
-      std::fprintf(stderr, "ferry_explore: '%s' has a line that is no device and number: %s\n", file.c_str(), line.c_str());
+      std::fprintf(stderr, "ferry_explore: '%s' has a line that is no device and number: %s\n", file.c_str(),
+                   line.c_str());
       return 2;
     }
     if (std::string(device) != device_name) continue;
@@ -112,7 +113,8 @@ int replay_all(std::string const& file, int shrink_runs) {
 
 int explore_all(flags const& given) {
   exploring how;
-  how.first = given.seed ? *given.seed : std::random_device{}() | (std::uint64_t{std::random_device{}() & 0xFFFFU} << 32U);
+  how.first =
+      given.seed ? *given.seed : std::random_device{}() | (std::uint64_t{std::random_device{}() & 0xFFFFU} << 32U);
   how.most = given.programs;
   if (given.seconds || !given.programs) how.time = std::chrono::seconds(given.seconds.value_or(10));
   how.processes = given.jobs;
@@ -139,15 +141,19 @@ int explore_all(flags const& given) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Explores what may become of random programs, on a device where chance decides who gets on when and what "
-               "fails. Every run can be had again by its number.");
+  CLI::App app(
+      "Explores what may become of random programs, on a device where chance decides who gets on when and what "
+      "fails. Every run can be had again by its number.");
   flags given;
-  app.add_option("--seconds", given.seconds, "for so long; 10 unless --programs is given");
-  app.add_option("--programs", given.programs, "so many at most");
-  app.add_option("--seed", given.seed, "the first program's number; a fresh one if not given");
+  app.add_option("--seconds", given.seconds, "for so long; 10 unless --programs is given")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--programs", given.programs, "so many at most")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", given.seed, "the first program's number; a fresh one if not given")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--jobs", given.jobs, "processes side by side; as many as there are cores if not given")
       ->check(CLI::Range(1, 256));
-  app.add_option("--replay", given.replay, "one program, by its number: what goes wrong, and with how little");
+  app.add_option("--replay", given.replay, "one program, by its number: what goes wrong, and with how little")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--numbers", given.numbers, "all programs of this device in a file: a device and a number a line");
   app.add_option("--shrink-runs", given.shrink_runs, "how often a failing program is tried smaller")
       ->check(CLI::NonNegativeNumber);

@@ -16,8 +16,9 @@ using words = std::vector<std::string_view>;
 
 constexpr std::array item_states{"released",    "resident", "offloading", "hosted",
                                  "prefetching", "dropped",  "recomputing"};
-constexpr std::array evidences{"no bytes",           "host copy", "unwritten", "unwritten, host copy", "by work",
-                               "by work, host copy", "by link",   "arrived",   "by link, host copy",   "arrived, host copy"};
+constexpr std::array evidences{
+    "no bytes",           "host copy", "unwritten", "unwritten, host copy", "by work",
+    "by work, host copy", "by link",   "arrived",   "by link, host copy",   "arrived, host copy"};
 constexpr std::array phases{"queued", "issued", "stopped", "ended"};
 constexpr std::array flights{"chunks in flight", "nothing in flight"};
 
@@ -38,6 +39,8 @@ words transfers() { return {"offload", "fetch"}; }
 
 /// In the order of a life. Each says what is impossible, and why.
 std::vector<rule> const& rules() {
+  // A rule is a line, or two.
+  // clang-format off
   static std::vector<rule> const all{
       // What is known of the bytes, by state.
       {item(), {}, {}, {"by link", "arrived"}, "the link brings back what is on the host, and the copy there stays"},
@@ -104,14 +107,13 @@ std::vector<rule> const& rules() {
       {transfers(), {"issued"}, {"last chunk arrived", "checksum wrong"}, {}, "only once all chunks were issued", true},
       {transfers(), {"issued"}, {"chunk arrived"}, {"nothing in flight"}, "the last one is still in flight"},
   };
+  // clang-format on
   return all;
 }
 
 bool has(words const& list, std::string_view word) { return std::ranges::find(list, word) != list.end(); }
 
-bool matches(words const& named, std::string_view word, bool but) {
-  return named.empty() || has(named, word) != but;
-}
+bool matches(words const& named, std::string_view word, bool but) { return named.empty() || has(named, word) != but; }
 
 }  // namespace
 

@@ -13,7 +13,8 @@ class shrinker {
  public:
   using judge = std::function<bool(program const&)>;  ///< whether it fails
 
-  shrinker(program failing, judge fails, int most_runs) : best_(std::move(failing)), fails_(std::move(fails)), left_(most_runs) {}
+  shrinker(program failing, judge fails, int most_runs)
+      : best_(std::move(failing)), fails_(std::move(fails)), left_(most_runs) {}
 
   program shrink() {
     for (bool smaller = true; smaller && left_ > 0;) {

@@ -111,14 +111,14 @@ TEST(Possible, EveryRuleRulesSomethingOut) {
 }
 
 TEST(Possible, ALifeIsPossible) {
-  for (happening const each : {happening{"item", "released", "saved", "no bytes"},
-                               happening{"item", "resident", "offload begun", "by work"},
-                               happening{"offload", "queued", "accepted", "nothing in flight"},
-                               happening{"item", "offloading", "offload completed", "by work"},
-                               happening{"item", "hosted", "fetch begun", "host copy"},
-                               happening{"item", "prefetching", "fetch completed", "by link, host copy"},
-                               happening{"item", "resident", "needed", "arrived, host copy"},
-                               happening{"item", "resident", "release asked", "arrived, host copy"}}) {
+  for (happening const each :
+       {happening{"item", "released", "saved", "no bytes"}, happening{"item", "resident", "offload begun", "by work"},
+        happening{"offload", "queued", "accepted", "nothing in flight"},
+        happening{"item", "offloading", "offload completed", "by work"},
+        happening{"item", "hosted", "fetch begun", "host copy"},
+        happening{"item", "prefetching", "fetch completed", "by link, host copy"},
+        happening{"item", "resident", "needed", "arrived, host copy"},
+        happening{"item", "resident", "release asked", "arrived, host copy"}}) {
     EXPECT_EQ(why_impossible(each), nullptr) << each.text();
   }
   EXPECT_NE(why_impossible({"item", "released", "needed", "no bytes"}), nullptr);
@@ -160,14 +160,14 @@ TEST(Shrinker, LeavesWhatItTakesToFail) {
 
 TEST(Shrinker, RunsNoMoreThanItMay) {
   program p;
-  p.bodies = {{numbered(1), numbered(2), numbered(3)}};
+  p.bodies.emplace_back(20, numbered(1));
   p.steps = {0};
   int runs = 0;
   static_cast<void>(shrinker(
                         p,
                         [&](program const&) {
                           ++runs;
-                          return true;
+                          return false;
                         },
                         5)
                         .shrink());
