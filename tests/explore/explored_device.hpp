@@ -119,8 +119,11 @@ class explored_device final : public device, public virtual_time {
   void block(event_ref until);
   void block(stream_ref until);
   [[nodiscard]] order_checker::stream_id id_of(stream_ref stream) const { return ids_.at(stream.native()); }
-  [[nodiscard]] stream_ref inner_of(stream_ref stream) const noexcept { return {*inner_, stream.native()}; }
-  [[nodiscard]] event_ref inner_of(event_ref event) const noexcept { return {*inner_, event.native()}; }
+  /// What another device's is stays so: the one inside rejects it.
+  template <typename Ref>
+  [[nodiscard]] Ref inner_of(Ref ours) const noexcept {
+    return ours.owner() == this ? Ref(*inner_, ours.native()) : ours;
+  }
 
   std::unique_ptr<device> inner_;
   sim_device& clock_;
