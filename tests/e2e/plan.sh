@@ -27,11 +27,11 @@ expect_json report.json keep_all_bytes budget_bytes insured step_us unlimited_us
   recompute_us recompute_flops recomputed offloaded_bytes fetched_bytes device host items reason
 [[ -z "$(find . -name '.*tmp*')" ]] || complain "expected no temporary files"
 
-# The same seed gives the same plan; a file of hardware is as good as its name.
-run "${small[@]}" --budget 60% -o one.json --time-limit-ms 5000
-expect_code 0
-run "${small[@]}" --budget 60% -o two.json --time-limit-ms 5000 --seed 1
-expect_code 0
+# The same seed and effort give the same plan; a file of hardware is as good as its name.
+for file in one.json two.json; do
+  run plan --gpt "4,256,4,128,8" --gpu laptop --budget 60% --effort 500 -o "$file"
+  expect_code 0
+done
 expect_same one.json two.json
 run plan --profile gpt_1.3b_rtx4090.json --hardware rtx4090.json --budget 2GiB --host-budget 10% --no-insure --derate 1 \
   --margin 0.05 --seed 3 --time-limit-ms 100
@@ -94,7 +94,7 @@ run "${gpt[@]}"
 expect_refusal "--budget BYTES is needed"
 
 # Flags.
-for value in "--derate 0" "--derate 1.1" "--derate x" "--margin -1" "--margin nan" "--time-limit-ms 0" "--seed -1" \
+for value in "--derate 0" "--derate 1.1" "--derate x" "--margin -1" "--margin nan" "--time-limit-ms 0" "--effort 0" "--effort x" "--seed -1" \
   "--sweep 1" "--sweep 99999"; do
   read -ra flag <<<"$value"
   run "${gpt[@]}" --budget 20% "${flag[@]}"
@@ -118,6 +118,8 @@ for sizes in 32 1,2,3,4 1,2,3,4,5,6 a,b,c,d,e "" 0,256,4,128,8 4,255,4,128,8; do
   expect_code 2
   expect_one_line_of_error
 done
+run "${gpt[@]}" --budget 20% --effort 5 --time-limit-ms 5
+expect_refusal "leave one out"
 run "${gpt[@]}" --budget 20% --schedule
 expect_refusal "--schedule and --first go with --case"
 run "${gpt[@]}" --budget 20% -o same.json --json same.json

@@ -13,7 +13,7 @@ ratio() { sed -n 's/^ *"ratio": \([0-9.e+-]*\),$/\1/p' "$1"; }
 # A plan that takes the link as it is: within 1% of its prediction.
 for input in "gpt_7b_a100 a100-80 20%" "gpt_1.3b_rtx4090 rtx4090 35%" "resnet101_rtx4090 rtx4090 25%"; do
   read -r profile gpu budget <<<"$input"
-  run plan --profile "$profile.json" --gpu "$gpu" --budget "$budget" --derate 1 --no-insure --time-limit-ms 200 -o "$profile.plan"
+  run plan --profile "$profile.json" --gpu "$gpu" --budget "$budget" --derate 1 --no-insure --effort 2000 -o "$profile.plan"
   expect_code 0
   run simulate --profile "$profile.json" --gpu "$gpu" --plan "$profile.plan" --json simulated.json --trace trace.json
   expect_code 0

@@ -39,8 +39,10 @@ void require_no_contradiction(plan_flags const& flags) {
       is_case && has_step,
       "--case has the step, the link and the limits in its file: leave out --profile, --gpt, --gpu, --hardware and the "
       "budgets");
-  refuse(is_case && (flags.sweep > 0 || flags.why || !flags.plan_file.empty() || flags.not_insured),
+  refuse(is_case && (flags.sweep > 0 || flags.why || !flags.plan_file.empty() || flags.not_insured || flags.effort > 0),
          "--case takes only --json, --schedule, --first, --time-limit-ms and --seed");
+  refuse(flags.effort > 0 && flags.time_limit_ms.has_value(),
+         "--effort searches by moves, --time-limit-ms by the clock: leave one out");
   refuse(!is_case && (flags.schedule || flags.first), "--schedule and --first go with --case");
   refuse(flags.schedule && flags.json_file.empty(), "--schedule needs --json FILE: it says where");
   refuse(flags.sweep > 0 && step.budget.has_value(), "--sweep tries all budgets: leave out --budget, or --sweep");
@@ -88,7 +90,9 @@ exit_code plan_step(plan_flags const& flags) {
   require_usable_output(flags.json_file);
   auto const made = [&] {
     progress shown;
-    shown.show(fmt::format("planning, {} at most", words_of_time(1000 * options.time_limit_ms)));
+    shown.show(options.effort > 0
+                   ? fmt::format("planning, {} moves of each search", options.effort)
+                   : fmt::format("planning, {} at most", words_of_time(1000 * options.time_limit_ms)));
     try {
       return make_plan(given.step, given.on, options);
     } catch (infeasible_budget const& problem) {
@@ -131,6 +135,13 @@ void add_flags(CLI::App& command, plan_flags& into) {
                   "End the search then, with the best so far [500; with --case what its length deserves]")
       ->type_name("MS")
       ->check(within(1.0, an_hour_ms))
+      ->group(planning);
+  constexpr std::uint64_t most_effort = 10'000'000;
+  command
+      .add_option("--effort", into.effort,
+                  "Search by so many moves instead of by the clock: the same plan on every machine (FERRY_PLAN_EFFORT)")
+      ->type_name("N")
+      ->check(within<std::uint64_t>(1, most_effort))
       ->group(planning);
   command.add_option("--seed", into.seed, "Of the search")
       ->type_name("N")
@@ -176,6 +187,7 @@ plan_options options_of(plan_flags const& flags) {
   options.link_derating = flags.derating;
   options.fragmentation_margin = flags.margin;
   if (flags.time_limit_ms) options.time_limit_ms = *flags.time_limit_ms;
+  options.effort = flags.effort;
   options.seed = flags.seed;
   return options;
 }

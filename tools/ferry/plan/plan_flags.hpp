@@ -18,6 +18,7 @@ struct plan_flags {
   double derating = plan_options{}.link_derating;
   double margin = plan_options{}.fragmentation_margin;
   std::optional<double> time_limit_ms;
+  std::uint64_t effort = 0;  ///< moves of each search; 0: by the clock
   std::uint64_t seed = 1;
   std::string plan_file, json_file;
   std::optional<std::string> why;  ///< empty: of every item
