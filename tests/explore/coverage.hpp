@@ -29,7 +29,11 @@ class coverage {
  public:
   /// Requires: the texts are constants.
   void add(happening const& met) { ++met_[met]; }
+  void add(coverage const& other) {
+    for (auto const& [what, times] : other.met_) met_[what] += times;
+  }
   [[nodiscard]] std::map<happening, std::uint64_t> const& met() const noexcept { return met_; }
+  friend bool operator==(coverage const&, coverage const&) = default;
 
  private:
   std::map<happening, std::uint64_t> met_;

@@ -86,8 +86,10 @@ void explore_share(exploring const& how, unsigned process, shared_state& state, 
     std::uint64_t const number = how.first + i;
     state.at.store(number);
     auto const drawn = explored_program(number);
-    auto problems = explore(drawn, total);
-    if (how.twice && !repeats(drawn)) problems += "another outcome when it is run again\n";
+    auto const seen = explore(drawn);
+    total.add(seen.met);
+    auto problems = seen.problems;
+    if (how.twice && !(explore(drawn) == seen)) problems += "another outcome when it is run again\n";
     state.programs.fetch_add(1);
     if (problems.empty()) continue;
     write_record(out, 'f', number, problems);
