@@ -138,15 +138,17 @@ std::string crash_of(int status) {
 
 }  // namespace
 
+void stop_when_interrupted() {
+  struct sigaction stop {};
+  stop.sa_handler = [](int) { interrupted.store(true); };
+  sigaction(SIGINT, &stop, nullptr);
+}
+
 exploration_result explore_programs(exploring const& how) {
   auto const began = clock::now();
   shared_states states(how.processes);
   std::vector<worker> workers;
   for (unsigned i = 0; i < how.processes; ++i) workers.push_back(start_worker(how, i, states[i]));
-  struct sigaction before {};
-  struct sigaction stop {};
-  stop.sa_handler = [](int) { interrupted.store(true); };
-  sigaction(SIGINT, &stop, &before);
 
   exploration_result result;
   std::vector<int> statuses(workers.size(), 0);
@@ -167,7 +169,6 @@ exploration_result explore_programs(exploring const& how) {
     if (how.progress) std::fprintf(stderr, "\r%llu programs ", static_cast<unsigned long long>(states.programs()));
     usleep(20'000);
   }
-  sigaction(SIGINT, &before, nullptr);
   if (how.progress) std::fputc('\n', stderr);
   result.programs = states.programs();
   result.seconds = std::chrono::duration<double>(clock::now() - began).count();

@@ -33,7 +33,9 @@ struct exploration_result {
   std::map<std::string, std::uint64_t> met;  ///< what happened how often
 };
 
-/// Ends early, and says what it has, when the process is interrupted.
+/// From now on an interruption (Ctrl-C) ends exploring early, with what it has so far.
+void stop_when_interrupted();
+
 [[nodiscard]] exploration_result explore_programs(exploring const& how);
 
 }  // namespace ferry::testing

@@ -121,6 +121,7 @@ int explore_all(flags const& given) {
   how.twice = given.twice;
   how.go_on = given.go_on;
   how.progress = !given.quiet && isatty(2) != 0;
+  stop_when_interrupted();
   std::printf("exploring on %s, seed %llu\n", device_name, printed(how.first));
   std::fflush(stdout);
   auto const result = explore_programs(how);
