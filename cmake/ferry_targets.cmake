@@ -1,3 +1,19 @@
+# The sanitizers of this build, over a target's C and C++; docs/sanitizers.md says what they cover. Whatever they find ends
+# the program, and what the standard library's own checks find as well.
+function(ferry_sanitize target)
+  if(NOT FERRY_SANITIZE)
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${FERRY_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
+  target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:_GLIBCXX_ASSERTIONS>)
+  target_link_options(${target} PUBLIC -fsanitize=${FERRY_SANITIZE})
+  if(FERRY_SANITIZE MATCHES thread)
+    # In place of oneTBB, which is not instrumented.
+    target_include_directories(${target} BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/tsan)
+  endif()
+endfunction()
+
 # What every target of this repository is compiled with. Nothing here is global.
 function(ferry_compile_settings target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -8,12 +24,9 @@ function(ferry_compile_settings target)
     list(APPEND cxx_options -Werror)
     list(APPEND cuda_options "SHELL:-Werror all-warnings" -Xcompiler=-Werror)
   endif()
-  if(FERRY_SANITIZE)
-    list(APPEND cxx_options -fsanitize=${FERRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-    target_link_options(${target} PUBLIC -fsanitize=${FERRY_SANITIZE})
-  endif()
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_options}>"
                                            "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_options}>")
+  ferry_sanitize(${target})
 endfunction()
 
 # What is part of a library, of either kind: compiled once, for both. Only what FERRY_API marks can be seen from outside
@@ -73,7 +86,7 @@ function(ferry_add_library target name)
   if(NOT PROJECT_IS_TOP_LEVEL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
-  if(NOT FERRY_INSTALL)
+  if(NOT FERRY_INSTALL AND NOT FERRY_BUILD_TESTS)  # tests look at what it exports
     set_target_properties(${target}_shared PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
 endfunction()

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -24,6 +25,10 @@
 #include "device/memory_names.hpp"
 #include "device/native.hpp"
 #include "support/log.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
 
 namespace ferry {
 
@@ -113,6 +118,15 @@ cudaError_t query_beside_captures(cudaEvent_t event) {
   return status;
 }
 
+/// Never freed, and a leak checker is told that this is meant.
+template <typename Object>
+void leave_behind(std::unique_ptr<Object> object) noexcept {
+  [[maybe_unused]] Object* const left = object.release();
+#if defined(__SANITIZE_ADDRESS__)
+  __lsan_ignore_object(left);
+#endif
+}
+
 std::size_t half_of_machine_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
@@ -148,7 +162,7 @@ cuda_device_implementation::~cuda_device_implementation() {
   if (std::ranges::none_of(work_->streams, &gpu_stream::has_calls)) return;
   // CUDA has failed to say when it is done. It may call yet, and must find what it was given.
   for (auto& stream : work_->streams) stream.abandon();
-  static_cast<void>(work_.release());
+  leave_behind(std::move(work_));
 }
 
 void* cuda_device_implementation::allocate(memory_space space, std::size_t bytes) {

@@ -1,5 +1,6 @@
 /* Every function that takes a handle refuses one that is null, stale, of another kind, or made up; and does nothing. */
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -164,13 +165,11 @@ enum { call_count = sizeof calls / sizeof calls[0] };
 
 /* Every call with this value, except where that is a handle of the kind that the call wants. */
 static void refused_everywhere(void* bad, char const* kind, char const* words, rig const* good) {
-  char named[32] = "'";
+  char named[64];
   size_t i;
   for (i = 0; i < call_count; ++i) {
     if (kind != NULL && strcmp(calls[i].argument, kind) == 0) continue;
-    strcpy(named + 1, calls[i].argument);
-    strcat(named, "' ");
-    strcat(named, words);
+    snprintf(named, sizeof named, "'%s' %s", calls[i].argument, words);
     if (!FAILS(FERRY_ERROR_INVALID_HANDLE, named, calls[i].make(bad, good))) {
       check_that(0, calls[i].argument, __FILE__, __LINE__);
     }

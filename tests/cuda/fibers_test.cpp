@@ -89,15 +89,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-class Fibers : public ::testing::Test {
- protected:
-  void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "ThreadSanitizer does not follow fibers";
-#endif
-  }
-};
-
 struct reduction {
   int rows = 6;
   int columns = 300;
@@ -133,7 +124,7 @@ struct reduction {
   }
 };
 
-TEST_F(Fibers, ReductionsAreRightAtEveryBlockSizeAndInEveryOrder) {
+TEST(Fibers, ReductionsAreRightAtEveryBlockSizeAndInEveryOrder) {
   using enum cudasim::thread_order;
   reduction const task;
   for (unsigned const threads : {32U, 64U, 128U, 256U, 1024U}) {
@@ -153,7 +144,7 @@ TEST_F(Fibers, ReductionsAreRightAtEveryBlockSizeAndInEveryOrder) {
   }
 }
 
-TEST_F(Fibers, EveryThreadHasItsIndices) {
+TEST(Fibers, EveryThreadHasItsIndices) {
   world const w;
   auto config = on(w.compute);
   config.gridDim = dim3(2, 2, 3);
@@ -165,7 +156,7 @@ TEST_F(Fibers, EveryThreadHasItsIndices) {
   EXPECT_THAT(cudasim::violations(), IsEmpty());
 }
 
-TEST_F(Fibers, BarriersOfAWarpOrderItsSharedMemory) {
+TEST(Fibers, BarriersOfAWarpOrderItsSharedMemory) {
   world const w;
   for (auto const order : {cudasim::thread_order::forward, cudasim::thread_order::shuffled}) {
     cudasim::set_thread_order(order, 3);
@@ -180,7 +171,7 @@ TEST_F(Fibers, BarriersOfAWarpOrderItsSharedMemory) {
   EXPECT_THAT(cudasim::violations(), IsEmpty());
 }
 
-TEST_F(Fibers, ShufflesStayWithinTheirWidth) {
+TEST(Fibers, ShufflesStayWithinTheirWidth) {
   world const w;
   auto const config = on(w.compute, 1, 48);
   ASSERT_EQ(cudaLaunchKernelEx(&config, shuffle_part_of_a_warp, w.device[0]), cudaSuccess);
@@ -192,7 +183,7 @@ TEST_F(Fibers, ShufflesStayWithinTheirWidth) {
   EXPECT_THAT(cudasim::violations(), IsEmpty());
 }
 
-TEST_F(Fibers, SharedMemoryIsPoisonedBeforeEachBlock) {
+TEST(Fibers, SharedMemoryIsPoisonedBeforeEachBlock) {
   world const w;
   auto const config = on(w.compute, 3, 32);
   ASSERT_EQ(cudaLaunchKernelEx(&config, read_stale, w.device[0]), cudaSuccess);
@@ -200,7 +191,7 @@ TEST_F(Fibers, SharedMemoryIsPoisonedBeforeEachBlock) {
   for (float const value : read_back(w.device[0], 3)) EXPECT_TRUE(std::isnan(value));
 }
 
-TEST_F(Fibers, StreamsRunKernelsAtTheSameTime) {
+TEST(Fibers, StreamsRunKernelsAtTheSameTime) {
   world const w;
   for (int round = 0; round < 20; ++round) {
     w.produce(w.compute, w.device[0], static_cast<float>(round));

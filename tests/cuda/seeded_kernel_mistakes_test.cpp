@@ -84,12 +84,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool has_fibers = false;  // ThreadSanitizer does not follow them
-#else
-constexpr bool has_fibers = true;
-#endif
-
 template <typename... Arguments>
 std::vector<std::string> violations_of(cudasim::thread_order order, void (*kernel)(float*, Arguments...),
                                        Arguments... arguments) {
@@ -103,7 +97,6 @@ std::vector<std::string> violations_of(cudasim::thread_order order, void (*kerne
 
 void expect_reported(std::string const& text,
                      std::function<std::vector<std::string>(cudasim::thread_order, int right)> const& run) {
-  if (!has_fibers) GTEST_SKIP() << "fibers under ThreadSanitizer";
   using enum cudasim::thread_order;
   for (auto const order : {forward, reverse, shuffled}) {
     EXPECT_THAT(run(order, 1), IsEmpty());

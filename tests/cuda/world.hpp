@@ -25,23 +25,7 @@ __global__ void fill(float* x, int count, float value) {
   for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < count; i += stride) x[i] = value;
 }
 
-// The same on the host: ThreadSanitizer does not follow fibers.
-inline void scale_serial(int first, int, float* out, float const* in, int count, float factor) {
-  for (int i = 0; first == 0 && i < count; ++i) out[i] = in[i] * factor;
-}
-inline void fill_serial(int first, int, float* x, int count, float value) {
-  for (int i = 0; first == 0 && i < count; ++i) x[i] = value;
-}
-
-/// The emulation anew, in which these kernels run under any sanitizer.
-inline void start_anew(cudasim::options with = {}) {
-  cudasim::register_serial(scale, scale_serial);
-  cudasim::register_serial(fill, fill_serial);
-#if defined(__SANITIZE_THREAD__)
-  with.kernels = cudasim::mode::serial;
-#endif
-  cudasim::reset(with);
-}
+inline void start_anew(cudasim::options const& with = {}) { cudasim::reset(with); }
 
 inline cudaLaunchConfig_t on(cudaStream_t stream, unsigned blocks = 2, unsigned threads = 32) {
   cudaLaunchConfig_t config{};

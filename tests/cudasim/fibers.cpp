@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <set>
@@ -11,11 +12,10 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <boost/context/fiber.hpp>
 
 #include "cuda_runtime.h"
-#include "fiber_stack.hpp"
 #include "shared_memory.hpp"
+#include "support/fiber.hpp"
 
 namespace cudasim {
 
@@ -24,8 +24,6 @@ namespace {
 constexpr int warp_lanes = 32;
 
 enum class waits_for : std::uint8_t { nothing, barrier, warp, end };
-
-class block_fibers;
 
 struct cuda_thread {
   int number = 0;  ///< in the block
@@ -40,10 +38,7 @@ struct cuda_thread {
   int source = 0;
   bool is_barrier = false;  // of the warp
 
-  boost::context::fiber own{};     // where the thread goes on; empty while it runs
-  boost::context::fiber caller{};  // where the scheduler goes on; empty while that runs
-  stack_bounds stack{};
-  void* fake_stack = nullptr;  // AddressSanitizer's
+  std::unique_ptr<ferry::testing::fiber> own;
 
   [[nodiscard]] int lane() const noexcept { return number % warp_lanes; }
   [[nodiscard]] int warp() const noexcept { return number / warp_lanes; }
@@ -70,10 +65,10 @@ class block_fibers {
   shared_memory shared;
 
  private:
-  void make_fiber(cuda_thread& thread);
+  void run_thread(cuda_thread& thread);
   void run_body();
   void resume(cuda_thread& thread);
-  void pause();
+  void pause() { current_->own->pause(); }
 
   bool run_ready_threads();
   bool release_warps();
@@ -93,7 +88,6 @@ class block_fibers {
   std::vector<std::uint64_t> warp_epochs_;
   std::uint64_t block_epoch_ = 0;
   cuda_thread* current_ = nullptr;
-  stack_bounds scheduler_stack_{};
   bool quit_ = false;
   std::set<std::string> reported_;
 };
@@ -122,38 +116,27 @@ block_fibers::block_fibers(grid_run const& how, std::function<void()> const& bod
     threads_[i].number = static_cast<int>(i);
     threads_[i].index = {number % how.block.x, number / how.block.x % how.block.y,
                          number / (how.block.x * how.block.y)};
-    make_fiber(threads_[i]);
+    threads_[i].own = std::make_unique<ferry::testing::fiber>([this, &thread = threads_[i]] { run_thread(thread); });
   }
 }
 
 block_fibers::~block_fibers() {
   quit_ = true;
-  for (auto& each : threads_) resume(each);  // each returns, and its stack goes back
+  for (auto& each : threads_) resume(each);  // each returns
 }
 
-void block_fibers::make_fiber(cuda_thread& thread) {
-  auto stacks = pooled_stacks();
-  auto const stack = stacks.allocate();
-  thread.stack = {static_cast<std::byte*>(stack.sp) - stack.size, stack.size};
-  boost::context::preallocated const place(stack.sp, stack.size, stack);
-  thread.own =
-      boost::context::fiber(std::allocator_arg, place, stacks, [this, &thread](boost::context::fiber&& scheduler) {
-        arrive_on_stack(nullptr, &scheduler_stack_);
-        thread.caller = std::move(scheduler);
-        while (!quit_) {
-          run_body();
-          thread.what = waits_for::end;
-          pause();
-        }
-        leave_stack(nullptr, scheduler_stack_);  // for good
-        return std::move(thread.caller);
-      });
+void block_fibers::run_thread(cuda_thread& thread) {
+  while (!quit_) {
+    run_body();
+    thread.what = waits_for::end;
+    pause();
+  }
 }
 
 void block_fibers::run_body() {
   try {
     body_();
-  } catch (std::exception const& cause) {  // not Boost.Context's own, which unwinds the fiber
+  } catch (std::exception const& cause) {
     report(fmt::format("kernel that throws: {}", cause.what()));
   }
 }
@@ -161,17 +144,7 @@ void block_fibers::run_body() {
 void block_fibers::resume(cuda_thread& thread) {
   current_ = &thread;
   threadIdx = thread.index;
-  void* fake_stack = nullptr;
-  leave_stack(&fake_stack, thread.stack);
-  thread.own = std::move(thread.own).resume();
-  arrive_on_stack(fake_stack, nullptr);
-}
-
-void block_fibers::pause() {
-  cuda_thread& own = *current_;
-  leave_stack(&own.fake_stack, scheduler_stack_);
-  own.caller = std::move(own.caller).resume();
-  arrive_on_stack(own.fake_stack, &scheduler_stack_);
+  thread.own->resume();
 }
 
 void block_fibers::wait_at_barrier(char const* file, int line) {

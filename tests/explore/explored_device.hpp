@@ -22,9 +22,9 @@
 #include "explore/chance.hpp"
 #include "explore/coverage.hpp"
 #include "explore/exploration.hpp"
-#include "explore/fiber.hpp"
 #include "ferry/error.hpp"
 #include "ferry/sim_device.hpp"
+#include "support/fiber.hpp"
 
 namespace ferry::testing {
 

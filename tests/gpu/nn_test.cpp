@@ -18,9 +18,6 @@ class GpuTraining : public ferry::testing::GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (device_ == nullptr) return;
-#if defined(FERRY_CUDASIM) && defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "ThreadSanitizer does not follow fibers";
-#endif
     try {
       operations_ = make_ops(dev());
     } catch (no_cuda const& problem) {

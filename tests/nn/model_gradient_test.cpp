@@ -184,7 +184,7 @@ class GptGradients : public ::testing::TestWithParam<model_case> {
   int batch_ = GetParam().batch;
   std::unique_ptr<host_device> device_ = make_host_device({.device_bytes = std::size_t{64} << 20,
                                                            .pinned_bytes = std::size_t{8} << 20,
-                                                           .compute_threads = one_thread_only ? 1U : 2U,
+                                                           .compute_threads = 2,
                                                            .check_order = true});
   stream stream_{*device_, stream_kind::compute, "compute"};
   std::unique_ptr<ops> ops_ = make_host_ops(*device_);

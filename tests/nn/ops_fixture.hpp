@@ -61,21 +61,13 @@ class tensor {
   memory memory_;
 };
 
-/// Debian's oneTBB is not instrumented: to ThreadSanitizer all that its threads share looks like a race, and looking
-/// into each takes minutes, suppressed or not.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool one_thread_only = true;
-#else
-inline constexpr bool one_thread_only = false;
-#endif
-
 class ops_world {
  public:
   /// Between one tensor and the next `gap_bytes` are left free, so that worlds can differ in their addresses.
   explicit ops_world(unsigned compute_threads = 2, std::size_t gap_bytes = 0)
       : device_(make_host_device({.device_bytes = std::size_t{256} << 20,
                                   .pinned_bytes = std::size_t{1} << 20,
-                                  .compute_threads = one_thread_only ? 1 : compute_threads,
+                                  .compute_threads = compute_threads,
                                   .check_order = true})),
         stream_(*device_, stream_kind::compute, "compute"),
         ops_(make_host_ops(*device_)),

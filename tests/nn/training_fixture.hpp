@@ -53,7 +53,6 @@ struct training_world {
  private:
   static host_device_options with_room(host_device_options options, gpt_shape const& shape, int batch) {
     options.device_bytes = trainer::bytes_beside_budget(shape, batch) + unlimited_bytes + (std::size_t{1} << 20);
-    if (one_thread_only) options.compute_threads = 1;
     options.pinned_bytes = unlimited_bytes + 2 * staging::default_bytes;
     return options;
   }

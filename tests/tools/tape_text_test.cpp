@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tape/tape_json.hpp"
@@ -43,7 +43,62 @@ std::size_t count(std::string const& text, std::string const& what) {
 }
 
 /// Without the spaces at the ends of lines.
-std::string trimmed(std::string const& text) { return std::regex_replace(text, std::regex(" +\n"), "\n"); }
+std::string trimmed(std::string const& text) {
+  std::string result;
+  for (char const next : text) {
+    while (next == '\n' && result.ends_with(' ')) result.pop_back();
+    result += next;
+  }
+  return result;
+}
+
+bool consists_of(std::string_view text, std::string_view characters) {
+  return !text.empty() && text.find_first_not_of(characters) == std::string_view::npos;
+}
+
+struct svg_words {
+  std::string attributes;  // as they stand between <text and >
+  std::string words;
+
+  [[nodiscard]] double number(std::string const& attribute) const {
+    auto const at = attributes.find(' ' + attribute + "=\"");
+    EXPECT_NE(at, std::string::npos) << attribute << " in " << attributes;
+    return at != std::string::npos ? std::stod(attributes.substr(at + attribute.size() + 3)) : 0;
+  }
+  [[nodiscard]] bool is_faint(std::string const& anchor) const {
+    return attributes.ends_with(" text-anchor=\"" + anchor + "\" class=\"faint\"");
+  }
+};
+
+/// Every <text> of a picture, in its order.
+std::vector<svg_words> words_of(std::string const& picture) {
+  std::vector<svg_words> result;
+  for (auto at = picture.find("<text "); at != std::string::npos; at = picture.find("<text ", at + 1)) {
+    auto const begin = at + std::string_view("<text").size();
+    auto const middle = picture.find('>', begin);
+    auto const end = picture.find('<', middle);
+    if (end == std::string::npos) break;
+    result.push_back({picture.substr(begin, middle - begin), picture.substr(middle + 1, end - middle - 1)});
+  }
+  return result;
+}
+
+/// "F12", "B3"
+bool is_label_of_step(std::string const& words) {
+  return (words.starts_with('F') || words.starts_with('B')) && consists_of(words.substr(1), "0123456789");
+}
+
+/// "peak 12.0 MiB"
+bool is_level(std::string const& words) {
+  auto const first = words.find(' ');
+  auto const second = words.rfind(' ');
+  if (second == first) return false;
+  auto const what = words.substr(0, first);
+  auto const unit = words.substr(second + 1);
+  return (what == "peak" || what == "average" || what == "host" || what == "budget") &&
+         consists_of(words.substr(first + 1, second - first - 1), "0123456789.") &&
+         (unit == "KiB" || unit == "MiB" || unit == "GiB");
+}
 
 TEST(TapeText, ShowsEveryStepItemByItem) {
   EXPECT_EQ(trimmed(tape_text(tape_of("every=2"))),
@@ -156,13 +211,13 @@ TEST(TapeSvg, DrawsABarForEachStay) {
 
 TEST(TapeSvg, LabelsOfStepsKeepClearOfEachOther) {
   auto const deep = tape_svg(std::vector{tape_of("keep", 150)});
-  std::regex const label("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"middle\" class=\"faint\">([FB][0-9]+)<");
   double free_from = 0;
   std::size_t labels = 0;
-  for (std::sregex_iterator one(deep.begin(), deep.end(), label), end; one != end; ++one) {
-    double const half = static_cast<double>((*one)[3].length()) * 6 / 2;
-    double const middle = std::stod((*one)[1]);
-    EXPECT_GE(middle - half, free_from) << (*one)[3];
+  for (auto const& one : words_of(deep)) {
+    if (!one.is_faint("middle") || !is_label_of_step(one.words)) continue;
+    double const half = static_cast<double>(one.words.length()) * 6 / 2;
+    double const middle = one.number("x");
+    EXPECT_GE(middle - half, free_from) << one.words;
     free_from = middle + half;
     ++labels;
   }
@@ -178,11 +233,9 @@ TEST(TapeSvg, WordsAtLevelsKeepClearOfEachOther) {
   shown.average_bytes = static_cast<double>(shown.peak_bytes);  // all three at one height
   shown.host_peak_bytes = shown.budget_bytes = shown.peak_bytes;
   auto const picture = tape_svg(std::vector{shown});
-  std::regex const words(
-      "y=\"([0-9.]+)\" text-anchor=\"start\" class=\"faint\">(peak|average|host|budget) [0-9.]+ [KMG]iB<");
   std::vector<double> heights;
-  for (std::sregex_iterator one(picture.begin(), picture.end(), words), end; one != end; ++one) {
-    heights.push_back(std::stod((*one)[1]));
+  for (auto const& one : words_of(picture)) {
+    if (one.is_faint("start") && is_level(one.words)) heights.push_back(one.number("y"));
   }
   ASSERT_EQ(heights.size(), 4U);
   std::ranges::sort(heights);

@@ -72,6 +72,7 @@ class Adaptation : public ::testing::Test {
     how.settings = std::move(settings);
     how.settings.budget = byte_amount::exactly(205 * mebibyte);
     how.settings.log = log_level::off;
+    how.settings.plan_effort = 300;  // by the clock, a slower machine would find other plans
     how.steps = steps;
     how.before_step = [&](std::uint32_t step, sim_device& device) {
       if (step == fault_step && what) what(device);

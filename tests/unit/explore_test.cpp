@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "explore/chance.hpp"
-#include "explore/fiber.hpp"
 #include "explore/possible.hpp"
 #include "explore/shrink.hpp"
+#include "support/fiber.hpp"
 
 namespace ferry::testing {
 namespace {
@@ -70,6 +70,14 @@ TEST(Fiber, EachLineHandlesItsOwnExceptions) {
   }
   EXPECT_EQ(seen, "inner inner");
   EXPECT_TRUE(std::current_exception() == nullptr);
+}
+
+TEST(Fiber, MayGoWithoutHavingBegun) {
+  bool ran = false;
+  {
+    fiber const line([&] { ran = true; });
+  }
+  EXPECT_FALSE(ran);
 }
 
 TEST(Chance, GivesTheSameForTheSameNumber) {

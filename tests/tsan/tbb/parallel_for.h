@@ -1,0 +1,3 @@
+#pragma once
+
+#include "threads_in_sight.hpp"
