@@ -41,7 +41,7 @@ void explored_device::take_turns() {
   if (++calls_ >= limit_ && acting_ == nullptr) {
     if (limit_ > most_calls) std::abort();  // whoever was told goes on all the same
     limit_ += most_calls / 100;
-    throw endless("it goes on and on: ten million calls to the device");
+    throw endless("it goes on and on: a million calls to the device");
   }
   if (acting_ != nullptr) {
     if (chance_.per_mille(how_.engine_pauses)) acting_->line->pause();

@@ -106,7 +106,7 @@ class explored_device final : public device, public virtual_time {
     bool leaving = false;
   };
 
-  static constexpr std::uint64_t most_calls = 10'000'000;
+  static constexpr std::uint64_t most_calls = 1'000'000;
   void take_turns();
   void before_call(char const* what);
   [[nodiscard]] bool was_told_to_fail(char const* what);
