@@ -9,6 +9,23 @@
 
 namespace ferry::path {
 
+namespace {
+
+/// What the transfer's end is to its item.
+item_event end_of(transfer const& ended) noexcept {
+  bool const out = ended.direction == copy_direction::device_to_host;
+  switch (ended.phase.load(std::memory_order_acquire)) {
+    case transfer_phase::completed:
+      return out ? item_event::offload_completed : item_event::fetch_completed;
+    case transfer_phase::abandoned:
+      return out ? item_event::offload_abandoned : item_event::fetch_abandoned;
+    default:
+      return out ? item_event::offload_failed : item_event::fetch_failed;
+  }
+}
+
+}  // namespace
+
 void session_core::offload(entry& e) {
   support::stage const here("ferry offload");
   if (e.bytes > store_.in_flight().limit_bytes()) {
@@ -99,6 +116,7 @@ void session_core::transfer_ended(transfer& ended) {
   ended.gates.clear();
   if (entry* const e = std::exchange(ended.item, nullptr)) {
     e->moving = nullptr;
+    met(end_of(ended), *e);
     if (ended.direction == copy_direction::device_to_host) {
       offload_ended(ended, *e);
     } else {
@@ -114,10 +132,6 @@ void session_core::transfer_ended(transfer& ended) {
 
 void session_core::offload_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
-  met(how == transfer_phase::completed   ? item_event::offload_completed
-      : how == transfer_phase::abandoned ? item_event::offload_abandoned
-                                         : item_event::offload_failed,
-      e);
   if (how == transfer_phase::completed) {
     e.host.arrived(ended.checksum);
     if (e.leases == 0 && !e.restored) {

@@ -82,10 +82,6 @@ void session_core::prefetch_ahead() {
 
 void session_core::prefetch_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
-  met(how == transfer_phase::completed   ? item_event::fetch_completed
-      : how == transfer_phase::abandoned ? item_event::fetch_abandoned
-                                         : item_event::fetch_failed,
-      e);
   if (how == transfer_phase::failed) {
     log_.warning("prefetch of {} failed and its host copy is kept: {}", to_string(e.key), ended.failure);
     e.failure = ended.failure;

@@ -310,7 +310,7 @@ class session_core {
 
   support::process_mark made_in_;
   device& device_;
-  order_hooks* const listener_;  // null outside of tests
+  order_hooks* const listener_;  // null unless order is checked
   config settings_;
   support::logger log_;
   std::uint32_t holders_ = 1;

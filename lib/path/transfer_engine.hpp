@@ -164,9 +164,9 @@ class transfer_engine final : private virtual_time::agent {
   using queue = boost::lockfree::spsc_queue<transfer*, boost::lockfree::capacity<queue_capacity>>;
 
   device& device_;
-  order_hooks* const listener_;  // null outside of tests
-  virtual_time* const time_;  // null where a thread drives the engine
-  bool const punctual_;       // it acts as soon as there is something to do
+  order_hooks* const listener_;  // null unless order is checked
+  virtual_time* const time_;     // null where a thread drives the engine
+  bool const punctual_;          // it acts as soon as there is something to do
   engine_options options_;
   std::atomic<std::size_t> chunk_bytes_;
   copy_lane d2h_;

@@ -22,8 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr cudasim::options stepped{.stepped = true};
-
 /// What has run, and when.
 using journal = std::vector<std::pair<std::string, nanoseconds>>;
 

@@ -25,6 +25,9 @@ __global__ void fill(float* x, int count, float value) {
   for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < count; i += stride) x[i] = value;
 }
 
+/// The emulation without threads, on a virtual clock.
+inline constexpr cudasim::options stepped{.stepped = true};
+
 inline void start_anew(cudasim::options const& with = {}) { cudasim::reset(with); }
 
 inline cudaLaunchConfig_t on(cudaStream_t stream, unsigned blocks = 2, unsigned threads = 32) {

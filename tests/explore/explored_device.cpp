@@ -158,12 +158,7 @@ void explored_device::block(event_ref until) {
 void explored_device::block(stream_ref until) {
   std::optional<ferry::event> mark;
   {
-    bool const before = std::exchange(stormy_, false);  // this is nobody's call
-    struct back {
-      bool& stormy;
-      bool before;
-      ~back() { stormy = before; }
-    } const guard{stormy_, before};
+    exposure const roof(this, false);  // this is nobody's call
     mark.emplace(*inner_);
     inner_->record(*mark, until);
   }

@@ -144,4 +144,21 @@ class explored_device final : public device, public virtual_time {
   std::uint64_t failed_calls_ = 0;
 };
 
+/// Whether calls to an explored device may fail, as long as this lives.
+class exposure {
+ public:
+  exposure(explored_device* of, bool stormy) : of_(of), before_(of != nullptr && of->is_stormy()) {
+    if (of_ != nullptr) of_->set_stormy(stormy);
+  }
+  exposure(exposure const&) = delete;
+  exposure& operator=(exposure const&) = delete;
+  ~exposure() {
+    if (of_ != nullptr) of_->set_stormy(before_);
+  }
+
+ private:
+  explored_device* of_;
+  bool before_;
+};
+
 }  // namespace ferry::testing

@@ -42,8 +42,8 @@ inline program any_explored_program() {
   p.explored = any_exploration();
   p.faults.copies_per_mille = *rc::gen::element(0U, 0U, 10U, 50U, 200U);
   p.faults.kernels_per_mille = *rc::gen::element(0U, 0U, 10U, 40U);
-#if !defined( \
-    FERRY_CUDASIM)  // where the host does not see device memory, what is corrupted on its way out stays unnoticed
+  // Where the host does not see device memory, what is corrupted on its way out stays unnoticed.
+#if !defined(FERRY_CUDASIM)
   if (p.verify) p.explored.corrupted = *rc::gen::element(0U, 0U, 20U, 200U);
 #endif
   if (p.is_faulty()) p.hold_over_steps = false;

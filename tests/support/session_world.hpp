@@ -32,23 +32,6 @@
 
 namespace ferry::testing {
 
-/// Whether calls to an explored device may fail, as long as this lives.
-class exposure {
- public:
-  exposure(explored_device* of, bool stormy) : of_(of), before_(of != nullptr && of->is_stormy()) {
-    if (of_ != nullptr) of_->set_stormy(stormy);
-  }
-  exposure(exposure const&) = delete;
-  exposure& operator=(exposure const&) = delete;
-  ~exposure() {
-    if (of_ != nullptr) of_->set_stormy(before_);
-  }
-
- private:
-  explored_device* of_;
-  bool before_;
-};
-
 class session_world {
  public:
   static constexpr std::size_t trainers_bytes = std::size_t{64} << 20U;
