@@ -346,7 +346,8 @@ FERRY_API ferry_status ferry_session_state(ferry_session* session, ferry_key con
 /** Waits until no transfer is under way. */
 FERRY_API ferry_status ferry_session_synchronize(ferry_session* session);
 
-/** Decides by this function instead of by FERRY_POLICY; null undoes it. */
+/** Decides by this function instead of by FERRY_POLICY, whatever is saved from now on; null undoes it. A plan waits
+ * meanwhile: it is followed again from the first step that begins without a function. */
 FERRY_API ferry_status ferry_session_set_placement(ferry_session* session, ferry_placement_function choose, void* user);
 /** Changes the device bytes for activations, between steps at once, in a step at the next one: what FERRY_BUDGET
  * accepts. */

@@ -180,7 +180,8 @@ class FERRY_API session {
 
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
 
-  /// Decides by this function instead of by `FERRY_POLICY`; an empty function undoes it.
+  /// Decides by this function instead of by `FERRY_POLICY`, whatever is saved from now on; an empty function undoes it. A
+  /// plan waits meanwhile: it is followed again from the first step that begins without a function.
   void set_placement(placement_function choose);
 
   /// Carries out a plan from the next step on, instead of a policy. In that step, an item that the plan does not know

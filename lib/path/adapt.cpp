@@ -51,10 +51,10 @@ double apart(double a, double b) {
 
 /// Under policy `auto`: once the first steps have shown what a step looks like, a plan for the next ones.
 void session_core::plan_if_ready() {
-  if (settings_.policy.kind == policy_kind::plan && totals_.steps == 0 && conductor_ == nullptr) {
+  if (settings_.policy.kind == policy_kind::plan && totals_.steps == 0 && plans_.empty()) {
     follow(read_plan(settings_.policy.file));
   }
-  if (!policy_.planning() || conductor_ != nullptr || planning_given_up_ || !recorder_.saw_work()) return;
+  if (!policy_.planning() || !plans_.empty() || planning_given_up_ || !recorder_.saw_work()) return;
   if (replanner_.busy() || replan_asked_ || ++warm_steps_ < warm_up_steps) return;
   auto const step = recorder_.take("this step");
   if (!step) {
@@ -242,7 +242,7 @@ void session_core::take_over(replanner::result made) {
     return;
   }
   if (made.plans.empty()) {
-    if (conductor_ == nullptr) return give_up_planning(made.failure);
+    if (plans_.empty()) return give_up_planning(made.failure);
     log_.info("the plan stays: {}", made.failure);
     return;
   }

@@ -88,14 +88,15 @@ void session_core::budget_changed(std::size_t before) {
   log_.info("the budget is {} now, it was {}", format_bytes(now), format_bytes(before));
   policy_.budget_changed();
   planning_given_up_ = false;
-  if (conductor_ == nullptr) return;
+  auto const* const conductor = plans_.at_hand();
+  if (conductor == nullptr) return;
   if (plan_is_ours_) {
     // What was planned with more bytes may not fit; until there is another plan, what needs fewest is done.
     if (now < before) stop_following();
     replan_asked_ = true;
-  } else if (now < conductor_->followed().budget_bytes) {
+  } else if (now < conductor->followed().budget_bytes) {
     log_.warning("the budget is {} now, but the plan '{}' was made for {}: steps may run out of it", format_bytes(now),
-                 conductor_->followed().profile_name, format_bytes(conductor_->followed().budget_bytes));
+                 conductor->followed().profile_name, format_bytes(conductor->followed().budget_bytes));
   }
 }
 

@@ -18,9 +18,24 @@ void session_core::follow(plan planned) {
 
 void session_core::follow(plan_set plans) {
   plans_ = std::move(plans);
-  conductor_ = plans_.at_hand();
   pace_against_plan_ = 1;
-  due_fetches_.reserve(conductor_->items());
+  due_fetches_.reserve(plans_.at_hand()->items());
+  take_up_plan();
+}
+
+/// The plan is followed, unless the trainer's function decides: what that one says may contradict it in every item.
+void session_core::take_up_plan() noexcept { conductor_ = policy_.has_function() ? nullptr : plans_.at_hand(); }
+
+void session_core::set_placement(placement_function choose) {
+  policy_.set_function(std::move(choose));
+  if (!policy_.has_function()) {
+    if (!in_step_) take_up_plan();  // else the next step does: the one at hand has left the plan
+    return;
+  }
+  conductor_ = nullptr;
+  trial_.reset();  // steps that the function places say nothing about the plan
+  due_fetches_.clear();
+  prefetch_due_ = true;
 }
 
 decision session_core::decide(entry& e) {

@@ -114,6 +114,7 @@ void session_core::begin_step() {
   order_.begin_step();
   pace_.begin_step();
   adapt();
+  take_up_plan();
   choose_plan();
   bool const to_plan = policy_.planning() && conductor_ == nullptr && !planning_given_up_ && !replanner_.busy();
   recorder_.begin_step(record_ || to_plan);

@@ -71,7 +71,7 @@ class session_core {
   void release(item_key const& key);
 
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
-  void set_placement(placement_function choose) { policy_.set_function(std::move(choose)); }
+  void set_placement(placement_function choose);
   void follow(plan planned);
   [[nodiscard]] plan const* followed() const noexcept {
     return conductor_ != nullptr ? &conductor_->followed() : nullptr;
@@ -249,6 +249,7 @@ class session_core {
 
   // conduct.cpp: following a plan
   void follow(plan_set plans);
+  void take_up_plan() noexcept;
   [[nodiscard]] decision decide(entry& e);
   void conduct(pass which, item_key const& key, stream_ref stream);
   void fetch_planned();
@@ -322,7 +323,7 @@ class session_core {
   pace pace_;
   recorder recorder_;
   plan_set plans_;
-  conductor* conductor_ = nullptr;  // of the plans, or null
+  conductor* conductor_ = nullptr;  // of the plans; null without any, and while the trainer's function decides
   bool off_plan_ = false;           // the step was begun with another of the plans
   tuner tuner_;
   std::uint64_t tuned_since_step_ = 0;  // the settings in force

@@ -150,6 +150,36 @@ static void test_followed(char const* profile) {
   end_rig(&made);
 }
 
+static int keep_it(ferry_item_info const* item, void* user) {
+  (void)item;
+  ++*(int*)user;
+  return FERRY_KEEP;
+}
+
+/* A function decides in spite of a plan, and is not bothered with its mistakes; undone, the plan is followed again. */
+static void test_function_before_plan(char const* profile) {
+  rig made = make_rig("keep", "1MiB");
+  ferry_plan* plan = NULL;
+  ferry_plan* none = NULL;
+  ferry_block* block = NULL;
+  ferry_key key = {0, 0, "not in any plan"};
+  int asked = 0;
+  OK(ferry_plan_make(profile, "a100-80", "50%", NULL, &plan));
+  OK(ferry_session_follow(made.session, plan));
+  OK(ferry_plan_destroy(plan));
+  OK(ferry_session_set_placement(made.session, keep_it, &asked));
+  FAILS(FERRY_ERROR_NOT_AVAILABLE, "no plan is followed", ferry_session_followed(made.session, &none));
+  OK(ferry_session_begin_step(made.session));
+  OK(ferry_session_allocate(made.session, 8192, made.stream, NULL, &block, NULL));
+  OK(ferry_session_save(made.session, &key, block, made.stream, NULL, NULL));
+  CHECK(asked == 1);
+  OK(ferry_session_end_step(made.session));
+  OK(ferry_session_set_placement(made.session, NULL, NULL));
+  OK(ferry_session_followed(made.session, &plan));
+  OK(ferry_plan_destroy(plan));
+  end_rig(&made);
+}
+
 void test_plans(char const* examples) {
   char* profile = example(examples, "profiles/chain_of_eight.json");
   char* other = example(examples, "profiles/resnet101_rtx4090.json");
@@ -167,6 +197,7 @@ void test_plans(char const* examples) {
     test_infeasible(profile);
     test_bad_texts(profile, other);
     test_followed(profile);
+    test_function_before_plan(profile);
   }
   free(profile);
   free(other);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -201,6 +202,7 @@ class AutoSession : public SimChain {
   void start(std::size_t budget_items, bool adapt = true) {
     config settings;
     settings.adapt = adapt;
+    settings.plan_effort = 300;  // by the clock, a slower machine would find other plans
     SimChain::start(131'072ns, budget_items, settings);
   }
   /// How many steps it takes until a plan for this budget is followed; nothing if there is none after ten.
@@ -277,6 +279,111 @@ TEST_F(AutoSession, BatchesThatKeepChangingStillTrain) {
   for (int i = 0; i < 13; ++i) step(true, i % 5 < 3 ? item_bytes : item_bytes / 2);
   EXPECT_EQ(session_->stats().restores, 13U * segments);
   EXPECT_LE(session_->stats().device.peak_bytes, 6 * item_bytes);
+}
+
+/// A function of the trainer's decides in spite of a plan.
+class PlacedByFunction : public AutoSession {
+ protected:
+  static constexpr std::size_t budget_items = 5;
+
+  void SetUp() override {
+    start(budget_items);
+    ASSERT_TRUE(steps_until_planned_for(budget_items * item_bytes));
+    for (int i = 0; i < 3; ++i) step();
+  }
+  /// Of one step, counted over all its items.
+  std::uint64_t counted(reason why) {
+    auto const before = session_->stats().count(why);
+    step();
+    return session_->stats().count(why) - before;
+  }
+  void send_everything_out() {
+    session_->set_placement([](item_info const&) { return placement::offload; });
+  }
+};
+
+TEST_F(PlacedByFunction, UnderAutoItDecidesAboutEveryItem) {
+  EXPECT_LT(counted(reason::offloaded_by_policy), segments) << "the plan rebuilds some";
+  send_everything_out();
+  EXPECT_EQ(session_->followed(), nullptr);
+  EXPECT_EQ(counted(reason::offloaded_by_policy), segments);
+  EXPECT_EQ(counted(reason::offloaded_by_policy), segments);
+}
+
+TEST_F(PlacedByFunction, AnEmptyOneGoesBackToThePlan) {
+  plan const made = *session_->followed();
+  auto const by_plan = counted(reason::offloaded_by_policy);
+  send_everything_out();
+  for (int i = 0; i < 4; ++i) step();
+  session_->set_placement({});
+  ASSERT_NE(session_->followed(), nullptr);
+  EXPECT_EQ(*session_->followed(), made);
+  EXPECT_EQ(counted(reason::offloaded_by_policy), by_plan);
+}
+
+TEST_F(PlacedByFunction, InTheMidstOfAStepItDecidesFromThenOn) {
+  auto const before = session_->stats().count(reason::offloaded_by_policy);
+  std::uint64_t from_plan = 0;
+  session_->begin_step();
+  for (std::uint32_t s = 0; s < segments; ++s) {
+    if (s == segments / 2) {
+      from_plan = session_->stats().count(reason::offloaded_by_policy) - before;
+      send_everything_out();
+    }
+    auto memory = session_->allocate(item_bytes, *compute_);
+    device_->launch(*compute_, "forward", {}, [] {});
+    session_->save(key(s), std::move(memory), *compute_, rebuilding(s));
+  }
+  EXPECT_EQ(session_->stats().count(reason::offloaded_by_policy) - before, from_plan + segments / 2);
+  session_->set_placement({});
+  EXPECT_EQ(session_->followed(), nullptr) << "the step has left its plan";
+  for (std::uint32_t s = segments; s-- > 0;) {
+    session_->restore(key(s), *compute_).end();
+    session_->release(key(s));
+  }
+  compute_->synchronize();
+  session_->end_step();
+  step();
+  EXPECT_NE(session_->followed(), nullptr);
+}
+
+TEST_F(PlacedByFunction, ItDecidesAboutStepsThatAPlanWasGivenForToo) {
+  plan const given = *session_->followed();
+  TearDown();
+  start(budget_items);
+  send_everything_out();
+  session_->follow(given);
+  EXPECT_EQ(counted(reason::offloaded_by_policy), segments);
+  EXPECT_EQ(session_->followed(), nullptr);
+  // What the plan does not know is none of its business meanwhile.
+  EXPECT_NO_THROW(step(true, item_bytes / 2));
+  session_->set_placement({});
+  ASSERT_NE(session_->followed(), nullptr);
+  EXPECT_LT(counted(reason::offloaded_by_policy), segments);
+}
+
+TEST_F(PlacedByFunction, AndWhereThePlanIsAFile) {
+  auto const file = ::testing::TempDir() + "placed_by_function.json";
+  std::ofstream(file) << to_json(*session_->followed());
+  TearDown();
+  config settings;
+  settings.policy.kind = policy_kind::plan;
+  settings.policy.file = file;
+  SimChain::start(131'072ns, budget_items, settings);
+  send_everything_out();
+  EXPECT_EQ(counted(reason::offloaded_by_policy), segments);
+  session_->set_placement({});
+  EXPECT_LT(counted(reason::offloaded_by_policy), segments);
+}
+
+TEST_F(PlacedByFunction, ABudgetThatShrinksMeanwhileIsPlannedForAfterwards) {
+  send_everything_out();
+  step();
+  session_->set_budget(byte_amount::exactly(4 * item_bytes));
+  step();
+  session_->set_placement({});
+  EXPECT_TRUE(steps_until_planned_for(4 * item_bytes));
+  EXPECT_LE(session_->stats().device.limit_bytes, 4 * item_bytes);
 }
 
 /// In real time, where plans are made while steps go on.
