@@ -5,7 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cxx="$1"
 needs "$cxx" ninja readelf
-here="$scratch/add_subdirectory.$cxx"
+here="$scratch/add_subdirectory"
 fresh "$here"
 
 mkdir "$here/source"

@@ -9,7 +9,7 @@ here="$scratch/two_versions"
 fresh "$here"
 consumers="$source/tests/install/consumers/two_versions"
 libraries="$(where_libraries_are "$prefix")"
-other="$scratch/add_subdirectory.$cxx"
+other="$scratch/add_subdirectory"
 read -ra inside <<<"$(PKG_CONFIG_PATH="$libraries/pkgconfig" pkg-config --static --libs-only-l ferry |
   sed 's/-lferry //') $(PKG_CONFIG_PATH="$libraries/pkgconfig" pkg-config --static --libs-only-L ferry)"
 

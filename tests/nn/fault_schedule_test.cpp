@@ -191,7 +191,7 @@ void run_schedule(fault_schedule const& s, fault_coverage& total) {
 
 fault_coverage run_schedules(std::uint64_t first, std::uint64_t count, bool simulated) {
   fault_coverage total;
-  for_each_schedule(first, count, [&](std::uint64_t seed) {
+  for_each_schedule(first, count, 6, [&](std::uint64_t seed) {
     auto s = draw_fault_schedule(seed, simulated);
     s.interleaved = false;
     SCOPED_TRACE(::testing::Message() << s);

@@ -49,7 +49,7 @@ class FaultSchedule : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(FaultSchedule, OnTheSimDeviceChangesNoBit) {
   fault_coverage total;
-  for_each_schedule(1000 * GetParam(), schedules_each, [&](std::uint64_t seed) {
+  for_each_schedule(1000 * GetParam(), schedules_each, 5, [&](std::uint64_t seed) {
     auto const s = draw_fault_schedule(seed, true);
     SCOPED_TRACE(::testing::Message() << s);
     run_schedule(s, total);
@@ -82,7 +82,7 @@ class FaultScheduleChecked : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(FaultScheduleChecked, OnTheHostDeviceChangesNoBit) {
   fault_coverage total;
-  for_each_schedule(1000 * GetParam(), 40, [&](std::uint64_t seed) {
+  for_each_schedule(1000 * GetParam(), 40, 4, [&](std::uint64_t seed) {
     auto const s = draw_fault_schedule(seed, false);
     SCOPED_TRACE(::testing::Message() << s);
     run_schedule(s, total);

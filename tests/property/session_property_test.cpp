@@ -69,9 +69,9 @@ std::string problems_of(program const& p, coverage& total) {
 
 TEST(SessionProperty, BehavesLikeAPlainMap) {
   coverage total;
-  check_programs(1500, any_program, [&](program const& p) { return problems_of(p, total); });
-  if (HasFailure()) return;
+  bool const all = check_programs(1500, 10, any_program, [&](program const& p) { return problems_of(p, total); });
   total.print();
+  if (!all) return;
   EXPECT_GT(total.refused, 0U);
   total.expect({reason::kept_by_policy, reason::kept_below_min_bytes, reason::kept_no_recipe, reason::kept_pinned_full,
                 reason::kept_in_flight_full, reason::offloaded_by_policy, reason::deferred_in_flight_full,
@@ -83,18 +83,18 @@ TEST(SessionProperty, BehavesLikeAPlainMap) {
 
 TEST(SessionProperty, LearnsTheOrderOfAnyTraining) {
   coverage total;
-  check_programs(500, any_training, [&](program const& p) { return problems_of(p, total); });
-  if (HasFailure()) return;
+  bool const all = check_programs(500, 10, any_training, [&](program const& p) { return problems_of(p, total); });
   total.print();
+  if (!all) return;
   total.expect({reason::offloaded_by_policy, reason::restored_from_host, reason::recomputed_by_plan,
                 reason::evicted_for_space, reason::prefetch_cancelled_for_space});
 }
 
 TEST(SessionProperty, RecipesAndTransfersTakeOverFromEachOther) {
   coverage total;
-  check_programs(100, any_training_behind_a_slow_link, [&](program const& p) { return problems_of(p, total); });
-  if (HasFailure()) return;
+  bool const all = check_programs(100, 8, any_training_behind_a_slow_link, [&](program const& p) { return problems_of(p, total); });
   total.print();
+  if (!all) return;
   total.expect({reason::restored_from_host, reason::recomputed_by_plan, reason::recomputed_sooner_than_transfer});
 }
 
@@ -108,9 +108,9 @@ program any_program_with_faults() {
 
 TEST(SessionProperty, LosesNothingToFaults) {
   coverage total;
-  check_programs(1000, any_program_with_faults, [&](program const& p) { return problems_of(p, total); });
-  if (HasFailure()) return;
+  bool const all = check_programs(1000, 12, any_program_with_faults, [&](program const& p) { return problems_of(p, total); });
   total.print();
+  if (!all) return;
   EXPECT_GT(total.strikes, 0U);
   total.expect({reason::dropped_after_failed_offload, reason::kept_after_failed_offload});
 }
@@ -123,7 +123,7 @@ program any_simulated_program() {
 
 TEST(SessionProperty, OnTheSimDeviceEveryProgramRepeatsExactly) {
   coverage total;
-  check_programs(1500, any_simulated_program, [&](program const& p) {
+  bool const all = check_programs(1500, 10, any_simulated_program, [&](program const& p) {
     session_runner first(p);
     session_runner second(p);
     first.run();
@@ -134,8 +134,8 @@ TEST(SessionProperty, OnTheSimDeviceEveryProgramRepeatsExactly) {
         to_json(first.stats()) == to_json(second.stats()) && first.world().dev->now() == second.world().dev->now();
     return std::string(same ? "" : "another outcome when run again\n");
   });
-  if (HasFailure()) return;
   total.print();
+  if (!all) return;
   EXPECT_GT(total.refused, 0U);
   EXPECT_GT(total.strikes, 0U);
   total.expect({reason::offloaded_by_policy, reason::evicted_for_space, reason::restored_from_host,

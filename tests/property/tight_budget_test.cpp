@@ -36,7 +36,7 @@ class TightBudget : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(TightBudget, OfOneSegmentIsEnough) {
   fault_coverage total;
-  for_each_schedule(1000 * GetParam(), 100, [&](std::uint64_t seed) {
+  for_each_schedule(1000 * GetParam(), 100, 5, [&](std::uint64_t seed) {
     auto const s = tight_schedule(seed);
     SCOPED_TRACE(::testing::Message() << s);
     chain_run chain(s);
@@ -53,7 +53,7 @@ TEST_P(TightBudget, OfOneSegmentIsEnough) {
 }
 
 TEST_P(TightBudget, OfLessThanIsHeldIsNotEnough) {
-  for_each_schedule(1000 * GetParam(), 100, [&](std::uint64_t seed) {
+  for_each_schedule(1000 * GetParam(), 100, 5, [&](std::uint64_t seed) {
     auto s = tight_schedule(seed);
     std::erase_if(s.faults, [](fault const& f) { return f.what == fault::kind::budget; });
     s.budget = 0;

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 
 #include "ferry/stats.hpp"
+#include "support/time_box.hpp"
 
 namespace ferry::testing {
 
@@ -49,17 +51,21 @@ struct fault_coverage {
   }
 };
 
-/// Calls `run(seed)` for `count` seeds from `first` on, as long as it returns true.
-/// FAULT_SCHEDULES=n makes it so many, FAULT_SEED=s that one only.
+/// Calls `run(seed)` for `count` seeds from `first` on, as long as it returns true; or for as many as the seconds permit, from
+/// another one of them on each time, which is printed. FAULT_SCHEDULES=n makes it so many, FAULT_SEED=s that one only.
 template <typename Run>
-void for_each_schedule(std::uint64_t first, std::uint64_t count, Run const& run) {
+void for_each_schedule(std::uint64_t first, std::uint64_t count, double everyday_seconds, Run const& run) {
   if (char const* const only = std::getenv("FAULT_SEED")) {
     static_cast<void>(run(std::strtoull(only, nullptr, 10)));
     return;
   }
   if (char const* const fewer = std::getenv("FAULT_SCHEDULES")) count = std::strtoull(fewer, nullptr, 10);
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    if (!run(seed)) return;
+  if (count == 0) return;
+  time_box const time(everyday_seconds);
+  std::uint64_t const start = std::random_device()() % count;
+  std::printf("from FAULT_SEED=%llu on\n", static_cast<unsigned long long>(first + start));
+  for (std::uint64_t i = 0; i < count && (i == 0 || !time.is_over()); ++i) {
+    if (!run(first + (start + i) % count)) return;
   }
 }
 
