@@ -138,7 +138,6 @@ void session_core::adapt() {
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
     chunks_at_begin_[static_cast<std::size_t>(direction)] = engine_.counters(direction).chunks;
   }
-  if (learnt && settings_.adapt) tune(pace_.step_us());
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
   bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
   bool const asked = std::exchange(replan_asked_, false);
@@ -156,37 +155,6 @@ bool session_core::learn() {
 void session_core::choose_plan() {
   if (conductor_ == nullptr || !plan_is_ours_ || !settings_.adapt) return;
   if (plans_.choose(link_factor(), share_of_link)) conductor_ = plans_.at_hand();
-}
-
-/// Other settings are tried while everything else is at rest, and only where they could matter.
-void session_core::tune(double step_us) {
-  std::uint64_t const transfers = engine_.counters(copy_direction::device_to_host).transfers +
-                                  engine_.counters(copy_direction::host_to_device).transfers;
-  bool const moved = std::exchange(tuned_transfers_, transfers) != transfers;
-  bool const at_rest = !trial_ && !replanner_.busy() && !off_plan_ && (conductor_ != nullptr || !policy_.planning());
-  tuning const before = tuner_.in_force();
-  tuning const home = tuner_.home();
-  if (!moved || !at_rest) {
-    tuner_.start_over();
-  } else if (pace_.learnt_step() >= tuned_since_step_) {
-    tuner_.step_took(step_us);
-  }
-  if (tuner_.home() != home) {
-    auto const& better = tuner_.home();
-    log_.info("steps are shorter with a run-ahead of {}, chunks of {} and {} in flight", better.run_ahead,
-              format_bytes(better.chunk_bytes), format_bytes(better.in_flight_bytes));
-  }
-  auto const& now = tuner_.in_force();
-  if (now != before) put_in_force(now, pace_.this_step());
-}
-
-void session_core::put_in_force(tuning const& now, std::uint64_t from_step) {
-  tuned_since_step_ = from_step;
-  engine_.set_chunk_bytes(now.chunk_bytes);
-  auto& in_flight = store_.in_flight();
-  constexpr std::size_t items_at_once = 4;
-  in_flight.set_limit(std::max({now.in_flight_bytes, in_flight.used_bytes(),
-                                std::min(tuner_.home().in_flight_bytes, items_at_once * largest_item_bytes_)}));
 }
 
 session_core::link_speeds session_core::speeds_of(hardware const& on) noexcept {

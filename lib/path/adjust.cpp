@@ -78,8 +78,7 @@ void session_core::resize_device_memory(std::size_t bytes) {
                     full.what()),
         bytes, full.limit_bytes());
   }
-  tuner_.set_in_flight_bytes(settings_.max_in_flight.of(bytes));
-  put_in_force(tuner_.in_force(), pace_.this_step() + 1);
+  store_.in_flight().set_limit(settings_.max_in_flight.of(bytes));  // nothing is in flight now
 }
 
 /// Whatever was decided for the old budget is decided again.

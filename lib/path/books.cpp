@@ -103,7 +103,7 @@ void session_core::held_back(double us) {
 /// Would a bound of one segment, the default, have held the host back here?
 void session_core::note_run_ahead() {
   auto const entered = pace_.stretches();
-  if (felt_.ran_further_ahead || tuner_.in_force().run_ahead == 1 || entered.size() < 2) return;
+  if (felt_.ran_further_ahead || settings_.run_ahead == 1 || entered.size() < 2) return;
   event_handle const& one_before = entered[entered.size() - 2].from;
   felt_.ran_further_ahead = device_.query(one_before.ref()) == event_status::pending;
 }

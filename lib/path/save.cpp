@@ -77,7 +77,6 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   e.failure.clear();
   e.saved_in_step = totals_.steps;
   e.stats.bytes = e.bytes;
-  largest_item_bytes_ = std::max(largest_item_bytes_, e.bytes);
   ++e.stats.saves;
   ++totals_.saves;
 

@@ -31,16 +31,6 @@ store::store_limits limits_of(device& on, config const& settings) {
   return limits;
 }
 
-tuning tuning_of(config const& settings, store::tiered_store const& store) {
-  return {settings.run_ahead, settings.chunk_bytes, store.in_flight().limit_bytes()};
-}
-
-tunable tunable_of(config const& settings) {
-  config const initial;
-  return {settings.run_ahead == initial.run_ahead, settings.chunk_bytes == initial.chunk_bytes,
-          settings.max_in_flight == initial.max_in_flight};
-}
-
 }  // namespace
 
 session_core::session_core(device& on, config settings)
@@ -53,7 +43,6 @@ session_core::session_core(device& on, config settings)
       order_(store_),
       pace_(on),
       recorder_(pace_),
-      tuner_(tuning_of(settings_, store_), tunable_of(settings_)),
       journal_(on, settings_, log_, store_),
       engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
   felt_.virtual_clock = on.time() != nullptr;
@@ -207,7 +196,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
 void session_core::bound_run_ahead() {
   auto const entered = pace_.stretches();
   note_run_ahead();
-  unsigned const run_ahead = tuner_.in_force().run_ahead;
+  unsigned const run_ahead = settings_.run_ahead;
   if (entered.size() < first_bounded_ + run_ahead + 1) return;
   event_handle const oldest = entered[entered.size() - 1 - run_ahead].from;
   auto status = device_.query(oldest.ref());

@@ -26,7 +26,6 @@
 #include "path/recorder.hpp"
 #include "path/replanner.hpp"
 #include "path/transfer_engine.hpp"
-#include "path/tuner.hpp"
 #include "store/happenings.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
@@ -269,8 +268,6 @@ class session_core {
   void adapt();
   void choose_plan();
   bool learn();
-  void tune(double step_us);
-  void put_in_force(tuning const& now, std::uint64_t from_step);
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
   void take_over(replanner::result made);
@@ -325,10 +322,6 @@ class session_core {
   plan_set plans_;
   conductor* conductor_ = nullptr;  // of the plans; null without any, and while the trainer's function decides
   bool off_plan_ = false;           // the step was begun with another of the plans
-  tuner tuner_;
-  std::uint64_t tuned_since_step_ = 0;  // the settings in force
-  std::uint64_t tuned_transfers_ = 0;
-  std::size_t largest_item_bytes_ = 0;
   journal journal_;
   effects felt_;
   std::vector<due_fetch> due_fetches_;  // that have not begun, in the plan's order

@@ -40,7 +40,6 @@ transfer_engine::transfer_engine(device& on, engine_options options)
       time_(on.time()),
       punctual_(time_ != nullptr && time_->is_punctual()),
       options_(options),
-      chunk_bytes_(options.chunk_bytes),
       d2h_(on, copy_direction::device_to_host, "ferry d2h"),
       h2d_(on, copy_direction::host_to_device, "ferry h2d") {
   auto const& has = on.capabilities();
@@ -114,7 +113,7 @@ std::size_t transfer_engine::chunks_ahead(copy_direction direction) const noexce
   constexpr double cover_us = 1000;
   double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
   if (bytes_per_us <= 0) return first_chunks_ahead;
-  double const chunks = std::ceil(cover_us * bytes_per_us / static_cast<double>(chunk_bytes_));
+  double const chunks = std::ceil(cover_us * bytes_per_us / static_cast<double>(options_.chunk_bytes));
   return 1 + static_cast<std::size_t>(std::clamp(chunks, 1.0, static_cast<double>(max_chunks_ahead - 1)));
 }
 
@@ -379,7 +378,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   chunk& next = lane.ring[(lane.first + lane.in_flight) % size];
   chunk const& newest = lane.ring[(lane.first + lane.in_flight + size - 1) % size];
   next.of = &chosen;
-  next.bytes = std::min<std::size_t>(chunk_bytes_, chosen.bytes - chosen.issued_bytes);
+  next.bytes = std::min(options_.chunk_bytes, chosen.bytes - chosen.issued_bytes);
   next.issued = now;
   next.met_idle_link = lane.in_flight == 0 || device_.query(newest.mark()) != event_status::pending;
   next.is_last = chosen.issued_bytes + next.bytes == chosen.bytes;
@@ -446,7 +445,7 @@ void transfer_engine::rest() {
   for (auto const* lane : {&d2h_, &h2d_}) {
     if (lane->in_flight == 0) continue;
     double const rate = lane->counters.bytes_per_us.load(std::memory_order_relaxed);
-    double const in_hand = static_cast<double>(lane->in_flight * chunk_bytes_);
+    double const in_hand = static_cast<double>(lane->in_flight * options_.chunk_bytes);
     nap_us = std::min(nap_us, rate > 0 ? std::min(0.5 * in_hand / rate, longest_busy_nap_us) : 20.0);
   }
   nap(std::chrono::microseconds(static_cast<long>(std::max(nap_us, 10.0))));

@@ -77,9 +77,6 @@ class transfer_engine final : private virtual_time::agent {
   /// It acts at the very instant that there is something to do: on a virtual clock, unless that lets it be late.
   [[nodiscard]] bool is_punctual() const noexcept { return punctual_; }
 
-  /// Session's thread. From the next chunk on.
-  void set_chunk_bytes(std::size_t bytes) noexcept { chunk_bytes_.store(bytes, std::memory_order_relaxed); }
-
   /// How many it hands out at once now: one copying, the others to keep it fed while the engine sleeps. As
   /// few as do that, so that little is in the way of an urgent transfer.
   [[nodiscard]] std::size_t chunks_ahead(copy_direction direction) const noexcept;
@@ -87,7 +84,7 @@ class transfer_engine final : private virtual_time::agent {
   /// What one chunk takes, as far as that is known.
   [[nodiscard]] double chunk_us(copy_direction direction) const noexcept {
     double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
-    return bytes_per_us > 0 ? static_cast<double>(chunk_bytes_) / bytes_per_us : 0;
+    return bytes_per_us > 0 ? static_cast<double>(options_.chunk_bytes) / bytes_per_us : 0;
   }
   /// How long before an event a thread must act so as not to be late for it: sleeping threads wake up slowly.
   [[nodiscard]] double wake_up_us() const noexcept { return punctual_ ? 0 : 200; }
@@ -168,7 +165,6 @@ class transfer_engine final : private virtual_time::agent {
   virtual_time* const time_;     // null where a thread drives the engine
   bool const punctual_;          // it acts as soon as there is something to do
   engine_options options_;
-  std::atomic<std::size_t> chunk_bytes_;
   copy_lane d2h_;
   copy_lane h2d_;
   queue submissions_;

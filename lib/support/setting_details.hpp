@@ -51,19 +51,16 @@ inline constexpr std::array setting_details{
     setting_detail{
         "FERRY_MAX_IN_FLIGHT", "max_in_flight", moving_group,
         "Bytes on their way out still occupy the device. A lower limit leaves more for what is computed next, a "
-        "higher one lets the link work without gaps. Left at its default, it is tuned while the program runs "
-        "(`FERRY_ADAPT`)."},
+        "higher one lets the link work without gaps."},
     setting_detail{
         "FERRY_CHUNK_BYTES", "chunk_bytes", moving_group,
         "Smaller chunks let a transfer be given up sooner and an urgent one go first; larger ones copy faster: "
-        "`ferry bench link` shows from which size on. Left at its default, it is tuned while the program runs "
-        "(`FERRY_ADAPT`)."},
+        "`ferry bench link` shows from which size on."},
     setting_detail{
         "FERRY_RUN_AHEAD", "run_ahead", moving_group,
         "The host enqueues work before the device gets to it. The further it is ahead, the earlier decisions "
         "are made, with less knowledge of how the transfers go, and the more memory is in use at once; too "
-        "little may let the device run dry where launching is slow. Left at its default, it is tuned while the "
-        "program runs (`FERRY_ADAPT`)."},
+        "little may let the device run dry where launching is slow."},
     setting_detail{
         "FERRY_INSURE", "insure", moving_group,
         "For policy `auto`, and `ferry plan`. An insured plan has a recipe to take for every item that is late, so "
@@ -71,8 +68,8 @@ inline constexpr std::array setting_details{
         "link keeps its speed."},
     setting_detail{
         "FERRY_ADAPT", "adapt", moving_group,
-        "For policy `auto`. `off`: the first plan stays, until the batch or the budget is another, and so do "
-        "run-ahead, chunks and bytes in flight. Late transfers are still replaced by recipes."},
+        "For policy `auto`. `off`: the first plan stays, until the batch or the budget is another. Late transfers are "
+        "still replaced by recipes."},
     setting_detail{
         "FERRY_PLAN_EFFORT", "plan_effort", moving_group,
         "For policy `auto`. By the clock, the first plan may take 150 ms and each later one 60 ms, so a faster machine "

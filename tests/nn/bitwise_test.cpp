@@ -87,8 +87,7 @@ void expect_within_limits(session_stats const& stats, config const& settings) {
   EXPECT_EQ(stats.pinned.limit_bytes, settings.host_budget.bytes);
   EXPECT_LE(stats.pinned.peak_bytes, settings.host_budget.bytes);
   std::size_t const in_flight = settings.max_in_flight.of(settings.budget.bytes);
-  // The tuner may be trying half of it in the step at hand.
-  EXPECT_THAT(stats.in_flight.limit_bytes, ::testing::AnyOf(in_flight, in_flight / 2));
+  EXPECT_EQ(stats.in_flight.limit_bytes, in_flight);
   EXPECT_LE(stats.in_flight.peak_bytes, in_flight);
 }
 
