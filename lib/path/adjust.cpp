@@ -53,7 +53,7 @@ void session_core::change_budget() {
 
 /// Who keeps the memory from being given back; empty if nobody.
 std::string session_core::holder_of_memory() {
-  if (scratch_bytes_ > 0) return fmt::format("blocks that were not saved hold {}", format_bytes(scratch_bytes_));
+  if (scratch_.bytes() > 0) return fmt::format("blocks that were not saved hold {}", format_bytes(scratch_.bytes()));
   return store_.live().empty() ? "" : fmt::format("{} is leased", to_string(store_.live().front().key));
 }
 

@@ -159,7 +159,7 @@ void session_core::fetch_unplanned() {
     constexpr double in_good_time = 2;
     if (*until_us > in_good_time * link_us(copy_direction::host_to_device, coming_bytes() + e.bytes)) return false;
     if (will_be_late(e)) return true;
-    if (tier.bytes().free_bytes() < e.bytes + reserved_bytes()) return false;
+    if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
     prefetch(e, std::move(*region));

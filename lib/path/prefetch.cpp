@@ -47,11 +47,6 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   engine_.submit(t);
 }
 
-/// The blocks that backward allocated in the last step will come again: they are left their bytes.
-std::size_t session_core::reserved_bytes() const noexcept {
-  return scratch_reserve_bytes_ > scratch_bytes_ ? scratch_reserve_bytes_ - scratch_bytes_ : 0;
-}
-
 /// By the host itself, ahead of need. A way back that has failed is tried again by whoever needs the item: a link that is
 /// broken for good would else be tried for ever.
 bool session_core::may_be_sent_for(entry const& e) noexcept {
@@ -69,7 +64,7 @@ void session_core::prefetch_ahead() {
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
     if (!may_be_sent_for(e)) return true;
-    if (tier.bytes().free_bytes() < e.bytes + reserved_bytes()) {
+    if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes()) {
       felt_.room_was_short = true;
       return false;
     }

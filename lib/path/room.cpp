@@ -48,7 +48,7 @@ device_region session_core::make_room_adopting(device_view memory, stream_ref st
 /// The stream is the one that the bytes are for.
 template <typename Allocate>
 device_region session_core::wait_for_room(std::size_t bytes, label const& name, stream_ref stream, Allocate allocate) {
-  if (recorder_.on()) recorder_.handed_out(bytes, scratch_bytes_, store_);
+  if (recorder_.on()) recorder_.handed_out(bytes, scratch_.bytes(), store_);
   if (auto region = allocate()) {
     note_forced_bytes();
     return std::move(*region);
@@ -283,7 +283,7 @@ bool session_core::rebuilding_fits(entry const& e) {
   std::size_t const outside = bytes_from_outside(e, e.key.segment, limit);
   if (outside == 0 || outside > limit) return outside == 0;
   bool const measured = measured_ && e.key.segment < measured_->segments.size();
-  std::size_t inside = measured ? measured_->segments[e.key.segment].backward_scratch_bytes : scratch_reserve_bytes_;
+  std::size_t inside = measured ? measured_->segments[e.key.segment].backward_scratch_bytes : scratch_.last_peak_bytes();
   for (auto const& other : store_.live()) {
     bool const beside = other.key.segment == e.key.segment && other.key.micro_batch == e.key.micro_batch;
     if (beside) inside += other.bytes;
@@ -341,7 +341,7 @@ bool session_core::bytes_are_coming() const noexcept {
 
 void session_core::throw_no_room(std::size_t bytes, label const& name) {
   auto& tier = store_.device_tier();
-  std::size_t in_use = scratch_bytes_;
+  std::size_t in_use = scratch_.bytes();
   std::size_t kept = 0;
   for (auto const& e : store_.live()) (e.leases > 0 ? in_use : kept) += e.device.bytes();
   std::size_t const limit = tier.bytes().limit_bytes();

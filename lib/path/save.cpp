@@ -34,14 +34,12 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   pace_.called();
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
-  std::uint32_t const slot = memory.slot_;
-  scratch_bytes_ -= memory.bytes_;
-  if (recorder_.on() && slot == last_slot_) recorder_.scratch_saved(scratch_bytes_);
-  idle_slots_.push_back(slot);
+  auto region = scratch_.let_go(memory.slot_);
+  if (recorder_.on() && scratch_.is_newest(memory.slot_)) recorder_.scratch_saved(scratch_.bytes());
   memory.core_ = nullptr;
   memory.address_ = nullptr;
   --holders_;  // never the last: the caller's session holds it too
-  return settle_in(e, std::exchange(blocks_[slot], {}), std::move(ready), stream, {}, std::move(how));
+  return settle_in(e, std::move(region), std::move(ready), stream, {}, std::move(how));
 }
 
 lease session_core::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,

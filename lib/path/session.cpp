@@ -110,7 +110,7 @@ void session_core::begin_step() {
   if (conductor_ != nullptr) conductor_->begin_step();
   off_plan_ = false;
   due_fetches_.clear();
-  scratch_peak_bytes_ = scratch_bytes_;
+  scratch_.begin_step();
   segment_entered_ = false;
   first_bounded_ = 0;
   in_step_ = true;
@@ -140,7 +140,7 @@ void session_core::end_step() {
   order_.end_step();
   journal_.end_step(engine_.counters(copy_direction::device_to_host).bytes_per_us / 1000,
                     engine_.counters(copy_direction::host_to_device).bytes_per_us / 1000);
-  scratch_reserve_bytes_ = scratch_peak_bytes_;
+  scratch_.end_step();
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->stop_clock();
   }
@@ -253,34 +253,22 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
     store_.device_tier().free(std::move(region), {});
     throw;
   }
-  if (idle_slots_.empty()) {
-    idle_slots_.push_back(static_cast<std::uint32_t>(blocks_.size()));
-    blocks_.emplace_back();
-    idle_slots_.reserve(blocks_.size());  // giving a slot back must never allocate
-  }
   block made;
   made.core_ = this;
   made.address_ = region.address();
   made.bytes_ = bytes;
-  made.slot_ = idle_slots_.back();
+  made.slot_ = scratch_.hold(std::move(region));
   made.stream_ = stream;
-  idle_slots_.pop_back();
-  blocks_[made.slot_] = std::exchange(region, {});
   ++holders_;
-  scratch_bytes_ += bytes;
-  last_slot_ = made.slot_;
-  if (recorder_.on()) recorder_.scratch(scratch_bytes_);
-  scratch_peak_bytes_ = std::max(scratch_peak_bytes_, scratch_bytes_);
+  if (recorder_.on()) recorder_.scratch(scratch_.bytes());
   return made;
 }
 
 void session_core::free(block& freed) noexcept {
   {
     event_handle const use = store_.events().record_if_alive(freed.stream_);
-    store_.device_tier().free(std::exchange(blocks_[freed.slot_], {}), {&use, 1});
+    store_.device_tier().free(scratch_.let_go(freed.slot_), {&use, 1});
   }  // given back before the pool may go with the last holder
-  idle_slots_.push_back(freed.slot_);
-  scratch_bytes_ -= freed.bytes_;
   prefetch_due_ = true;
   let_go();
 }

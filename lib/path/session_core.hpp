@@ -25,6 +25,7 @@
 #include "path/policy.hpp"
 #include "path/recorder.hpp"
 #include "path/replanner.hpp"
+#include "path/scratch.hpp"
 #include "path/transfer_engine.hpp"
 #include "store/happenings.hpp"
 #include "store/tiered_store.hpp"
@@ -200,7 +201,6 @@ class session_core {
   void transfer_ended(transfer& ended);
 
   // prefetch.cpp
-  [[nodiscard]] std::size_t reserved_bytes() const noexcept;
   void prefetch(entry& e, device_region&& region, event_handle position = {});
   [[nodiscard]] static bool may_be_sent_for(entry const& e) noexcept;
   void prefetch_ahead();
@@ -372,16 +372,11 @@ class session_core {
   pass last_pass_ = pass::forward;
   bool segment_entered_ = false;
 
-  std::vector<device_region> blocks_;  // of blocks not saved, by their slot
-  std::vector<std::uint32_t> idle_slots_;
+  scratch scratch_;
   std::vector<entry*> rebuilding_;  // recipes that wait for their inputs, outermost first
   std::vector<measurement> measurements_;
   std::uint64_t transfers_before_step_ = 0;
   std::size_t forced_peak_bytes_ = 0;
-  std::uint32_t last_slot_ = 0;         // of the newest block
-  std::size_t scratch_bytes_ = 0;       // blocks not saved
-  std::size_t scratch_peak_bytes_ = 0;  // in this step
-  std::size_t scratch_reserve_bytes_ = 0;
   session_stats totals_;
 
   transfer_engine engine_;  // last: its thread ends before what it works on
