@@ -121,8 +121,8 @@ void session_core::start_planning(planning_task task) {
 
 /// In bytes per microsecond; 0 where nothing has been copied yet.
 session_core::link_speeds session_core::measured_speeds() const noexcept {
-  return {engine_.counters(copy_direction::device_to_host).bytes_per_us.load(std::memory_order_relaxed),
-          engine_.counters(copy_direction::host_to_device).bytes_per_us.load(std::memory_order_relaxed)};
+  return {transfers_.link().counters(copy_direction::device_to_host).bytes_per_us.load(std::memory_order_relaxed),
+          transfers_.link().counters(copy_direction::host_to_device).bytes_per_us.load(std::memory_order_relaxed)};
 }
 
 /// Between two steps: what the last one showed, and whether other plans would do better.
@@ -136,7 +136,7 @@ void session_core::adapt() {
   if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
   speeds_at_begin_ = measured_speeds();
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
-    chunks_at_begin_[static_cast<std::size_t>(direction)] = engine_.counters(direction).chunks;
+    chunks_at_begin_[static_cast<std::size_t>(direction)] = transfers_.link().counters(direction).chunks;
   }
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
   bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
@@ -271,7 +271,7 @@ double session_core::link_factor() const noexcept {
 }
 
 std::uint64_t session_core::chunks_in_step(copy_direction direction) const noexcept {
-  return engine_.counters(direction).chunks - chunks_at_begin_[static_cast<std::size_t>(direction)];
+  return transfers_.link().counters(direction).chunks - chunks_at_begin_[static_cast<std::size_t>(direction)];
 }
 
 /// In forward, when the step's first chunks have shown that the link is another one than it was.

@@ -60,7 +60,7 @@ std::string session_core::holder_of_memory() {
 /// Waits for transfers, and for work on the device that was enqueued before the memory it uses was given back.
 void session_core::wait_for_quiet_memory() {
   patience waiting(device_);
-  for (progress(); transfers_under_way_ > 0 || !store_.device_tier().uses_are_over(); progress()) waiting.wait();
+  for (progress(); transfers_.under_way() > 0 || !store_.device_tier().uses_are_over(); progress()) waiting.wait();
 }
 
 void session_core::resize_device_memory(std::size_t bytes) {

@@ -76,13 +76,6 @@ void session_core::account(measurement const& m, double took_us) {
   journal_.measured(compute_line::kind::recipe, m.place, m.from, took_us);
 }
 
-/// Whose the transfer is: an item may be released before what moves it has ended.
-void session_core::sign(transfer& t, entry const& e) {
-  t.key = e.key;
-  t.saved_in_step = e.saved_in_step;
-  t.journal_line = e.journal_line;
-}
-
 void session_core::account(transfer const& ended) {
   if (entry* const e = store_.known(ended.key)) e->moved_us += ended.moved_us;
   journal_.transferred(ended);
@@ -114,7 +107,7 @@ void session_core::write_journal() {
   journal_.begin_step(totals_.steps, followed());
   std::uint64_t first_open = totals_.steps;
   for (auto const& m : measurements_) first_open = std::min(first_open, m.place.step);
-  for (auto const& t : transfers_) {
+  for (auto const& t : transfers_.records()) {
     if (t->submitted) first_open = std::min(first_open, t->saved_in_step);
   }
   journal_.flush(first_open);
@@ -164,7 +157,7 @@ session_stats session_core::stats() {
   now.in_flight = store_.in_flight().stats();
   now.adopted_bytes = store_.device_tier().adopted_bytes();
   auto const link = [this](copy_direction direction) {
-    auto const& from = engine_.counters(direction);
+    auto const& from = transfers_.link().counters(direction);
     return link_stats{from.transfers, from.abandoned,          from.failed, from.chunks, from.bytes,
                       from.busy_us,   from.bytes_per_us / 1000};
   };
@@ -182,6 +175,7 @@ session_stats session_core::stats() {
            std::tie(b.key.micro_batch, b.key.segment, b.key.name);
   });
   felt_.placed_by_function = policy_.has_function();
+  felt_.weighed |= forecast_.has_weighed();
   now.settings_without_effect = settings_without_effect(now, settings_, felt_);
   now.settings = used_settings(settings_);
   return now;

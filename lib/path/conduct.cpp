@@ -157,7 +157,7 @@ void session_core::fetch_unplanned() {
     auto const until_us = until_needed_us(e);
     if (!until_us) return true;
     constexpr double in_good_time = 2;
-    if (*until_us > in_good_time * link_us(copy_direction::host_to_device, coming_bytes() + e.bytes)) return false;
+    if (*until_us > in_good_time * forecast_.link().us_for(copy_direction::host_to_device, transfers_.coming_bytes() + e.bytes)) return false;
     if (will_be_late(e)) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
@@ -167,37 +167,16 @@ void session_core::fetch_unplanned() {
   });
 }
 
-/// All that the link still has to bring back.
-std::size_t session_core::coming_bytes() const noexcept {
-  std::size_t sum = 0;
-  if (transfers_under_way_ == 0) return sum;
-  for (auto const& t : transfers_) {
-    bool const comes = t->submitted && t->direction == copy_direction::host_to_device && !t->cancel;
-    if (comes) sum += t->bytes - t->arrived_bytes;
-  }
-  return sum;
-}
-
 /// From the segment at hand until backward of the item's: by the plan's timeline, at the pace of the last steps.
 std::optional<double> session_core::until_needed_us(entry const& e) const {
   auto const planned_us = conductor_->until_backward_us(e.key.segment);
   return planned_us ? std::optional(*planned_us * pace_against_plan_) : std::nullopt;
 }
 
-/// Behind what is on its way already, the item would come later than its recipe, run when it is needed, would be over.
-/// Then, by how much, and what the recipe takes.
+/// The fetch would come so late that the item's recipe will be sooner: by how much, and what the recipe takes.
 std::optional<outlook> session_core::will_be_late(entry const& e) {
-  if (!e.has_recipe || e.recipe_us < 0) return std::nullopt;
   auto const until_us = until_needed_us(e);
-  if (!until_us) return std::nullopt;
-  double const arrival_us = link_us(copy_direction::host_to_device, coming_bytes() + e.bytes);
-  if (arrival_us == unknown_us) return std::nullopt;
-  double const in_time_us = *until_us + pace_.busy_us();
-  double const late_us = arrival_us - in_time_us;
-  double const limit_us = late_us - settings_.stall_tolerance_us;
-  if (limit_us <= 0) return std::nullopt;
-  double const recipe_us = rebuild_us(e, limit_us, in_time_us);
-  return recipe_us < limit_us ? std::optional(outlook{late_us, recipe_us}) : std::nullopt;
+  return until_us ? forecast_.lateness(e, *until_us, transfers_.coming_bytes()) : std::nullopt;
 }
 
 /// Items saved already are placed anew, as the plan at hand would have had them, as far as that still can be done.

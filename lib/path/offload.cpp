@@ -37,10 +37,10 @@ void session_core::offload(entry& e) {
     met(item_event::offload_deferred, e);
     count(reason::deferred_in_flight_full);
     journal_.decided(e, reason::deferred_in_flight_full);
-    deferred_.push_back(e);
+    transfers_.defer(e);
     return;
   }
-  reserve_transfer();
+  transfers_.reserve();
   auto slot = store_.pinned_tier().allocate(e.bytes, e.key.name);
   if (!slot) {
     next_choice(e, reason::dropped_pinned_full, reason::kept_pinned_full);
@@ -48,22 +48,20 @@ void session_core::offload(entry& e) {
   }
   met(item_event::offload_begun, e);
   e.host.replace(std::move(*slot));
-  transfer& t = new_transfer(e, copy_direction::device_to_host);
+  transfer& t = transfers_.begin(e, copy_direction::device_to_host);
   t.to = e.host.address();
   t.from = e.device.address();
   t.in_flight = std::move(*in_flight);
   if (e.device.work()) t.gates.push_back(e.device.work());
   e.advance(item_state::offloading);
   ++e.stats.offloads;
-  engine_.submit(t);
+  transfers_.submit(t);
 }
 
 void session_core::offload_deferred() {
-  while (!deferred_.empty() && deferred_.front().bytes <= store_.in_flight().free_bytes()) {
-    entry& e = deferred_.front();
-    deferred_.pop_front();
+  while (entry* const e = transfers_.next_deferred(store_.in_flight().free_bytes())) {
     // Restored or dropped meanwhile: then there is nothing to move any more.
-    if (e.state() == item_state::resident && !e.restored) offload(e);
+    if (e->state() == item_state::resident && !e->restored) offload(*e);
   }
 }
 
@@ -74,46 +72,8 @@ void session_core::next_choice(entry& e, reason dropped, reason kept) {
   let_be(e);
 }
 
-/// Makes one if there is none to be had. What can fail is done before bytes and states change hands.
-void session_core::reserve_transfer() {
-  if (!idle_transfers_.empty()) return;
-  transfers_.push_back(std::make_unique<transfer>(device_));
-  transfers_.back()->gates.reserve(16);
-  idle_transfers_.reserve(transfers_.size());
-  idle_transfers_.push_back(transfers_.back().get());
-}
-
-/// Requires: one is reserved.
-transfer& session_core::new_transfer(entry& e, copy_direction direction) {
-  transfer& t = *idle_transfers_.back();
-  idle_transfers_.pop_back();
-  t.direction = direction;
-  t.bytes = e.bytes;
-  t.name = e.key.name;
-  t.priority = ++transfer_order_;
-  t.item = &e;
-  sign(t, e);
-  t.submitted = true;
-  t.phase.store(transfer_phase::queued, std::memory_order_relaxed);
-  t.cancel.store(false, std::memory_order_relaxed);
-  t.urgent.store(false, std::memory_order_relaxed);
-  t.arrived_bytes.store(0, std::memory_order_relaxed);
-  t.failure.clear();
-  t.moved_us = 0;
-  t.issued_bytes.store(0, std::memory_order_relaxed);
-  t.chunks_in_flight = 0;
-  t.gates_passed = false;
-  e.moving = &t;
-  ++transfers_under_way_;
-  return t;
-}
-
 void session_core::transfer_ended(transfer& ended) {
-  --transfers_under_way_;
   account(ended);
-  ended.submitted = false;
-  ended.in_flight = {};
-  ended.gates.clear();
   if (entry* const e = std::exchange(ended.item, nullptr)) {
     e->moving = nullptr;
     met(end_of(ended), *e);
@@ -126,7 +86,7 @@ void session_core::transfer_ended(transfer& ended) {
     store_.free_orphans(ended);
   }
   if (ended.left_behind) store_.device_tier().free(std::exchange(ended.left_behind, {}), {});
-  idle_transfers_.push_back(&ended);
+  transfers_.put_back(ended);
   prefetch_due_ = true;
 }
 

@@ -26,12 +26,12 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   met(item_event::fetch_begun, e);
   if (region) e.device.replace(std::move(region));
   try {
-    reserve_transfer();
+    transfers_.reserve();
   } catch (error const&) {
     let_be(e);
     throw;
   }
-  transfer& t = new_transfer(e, copy_direction::host_to_device);
+  transfer& t = transfers_.begin(e, copy_direction::host_to_device);
   t.to = e.device.address();
   t.from = e.host.address();
   t.priority = order_.rank(e);  // whatever is needed first comes first
@@ -44,7 +44,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   t.gates.insert(t.gates.end(), e.uses.begin(), e.uses.end());
   e.device.written_by(t);
   e.advance(item_state::prefetching);
-  engine_.submit(t);
+  transfers_.submit(t);
 }
 
 /// By the host itself, ahead of need. A way back that has failed is tried again by whoever needs the item: a link that is

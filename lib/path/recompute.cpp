@@ -115,7 +115,7 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   e.device.written_by(store_.events().record(stream));
   auto const whole = ahead ? measurement::kind::recipe_ahead : measurement::kind::recipe;
   measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);
-  if (e.recipe_us > 0) pace_.will_take(part_of_recipe_us(e, e.how->rows - rows_there));
+  if (e.recipe_us > 0) pace_.will_take(forecast_.part_of_recipe_us(e, e.how->rows - rows_there));
 }
 
 /// The stream is about to stand still for so long: recipes whose results are needed next run meanwhile, if bytes are
@@ -126,7 +126,7 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
     if (left_us <= 0) return false;
-    if (!could_be_rebuilt_now(e) || e.recipe_us > left_us) return true;
+    if (!forecast_.could_be_rebuilt_now(e) || e.recipe_us > left_us) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes() + due_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
@@ -139,7 +139,7 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
 
 /// Nobody has asked for the item yet: whoever does will hear why it cannot be rebuilt.
 bool session_core::rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen) {
-  if (!can_be_rebuilt(e)) {
+  if (!forecast_.can_be_rebuilt(e)) {
     let_be(e);
     return false;
   }
@@ -153,32 +153,6 @@ bool session_core::rebuild_ahead(entry& e, stream_ref stream, reason why, outloo
   }
   e.restored = true;  // it stays until its use
   return true;
-}
-
-/// Everything that its recipe needs can be had, as far as is known now.
-bool session_core::can_be_rebuilt(entry const& e) {
-  counted_.clear();
-  return e.has_recipe && inputs_can_be_had(e);
-}
-
-bool session_core::inputs_can_be_had(entry const& e) {
-  counted_.push_back(&e);
-  return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
-    entry const* const input = store_.find(key);
-    if (input == nullptr || input->state() == item_state::recomputing) return false;
-    bool const there = input->host.is_good() || (input->on_device() && !is_lost(*input));
-    if (there || std::ranges::find(counted_, input) != counted_.end()) return true;
-    return input->has_recipe && inputs_can_be_had(*input);
-  });
-}
-
-/// Dropped, and its recipe waits for nothing.
-bool session_core::could_be_rebuilt_now(entry const& e) const {
-  if (e.state() != item_state::dropped || e.device || !e.has_recipe || e.recipe_us < 0) return false;
-  return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
-    entry const* const input = store_.find(key);
-    return input != nullptr && input->on_device() && !is_lost(*input);
-  });
 }
 
 void session_core::idle_hint(double us) {

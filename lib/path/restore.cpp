@@ -44,7 +44,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
       case item_state::offloading:
         // Needed again already: what is left of the copy would be for nothing.
         e.moving->cancel.store(true, std::memory_order_release);
-        if (is_lost(e)) {
+        if (forecast_.is_lost(e)) {
           wait_for_transfer(e);
           break;
         }
@@ -52,7 +52,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         order_after_writer(e, stream);
         return;
       case item_state::resident:
-        if (is_lost(e) && forget_device_copy(e)) break;
+        if (forecast_.is_lost(e) && forget_device_copy(e)) break;
         count(reason::restored_resident, e);
         order_after_writer(e, stream);
         return;
@@ -68,14 +68,14 @@ void session_core::bring_back(entry& e, stream_ref stream) {
                           "lease, then restore it again",
                           to_string(e.key), e.failure));
         }
-        if (failures > 0 && can_be_rebuilt(e)) {
+        if (failures > 0 && forecast_.can_be_rebuilt(e)) {
           recompute(e, stream, reason::recomputed_after_failed_transfer);
           return;
         }
         if (failures > 1) {
           throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.failure));
         }
-        if (!by_link && recipe_is_sooner(e, seen)) {
+        if (!by_link && forecast_.recipe_is_sooner(e, seen)) {
           if (recompute_instead(e, stream, seen)) return;
           by_link = true;
           seen = {};
@@ -107,11 +107,6 @@ void session_core::bring_back(entry& e, stream_ref stream) {
         throw internal_error(fmt::format("{} was released while it was being restored", to_string(e.key)));
     }
   }
-}
-
-/// It is on the device in name only: what was to write its bytes there has failed.
-bool session_core::is_lost(entry const& e) const {
-  return e.on_device() && e.device.look(device_) == store::verdict::lost;
 }
 
 /// Gives up the device bytes of an item that is lost there. True if it can be had another way.
@@ -152,18 +147,18 @@ void session_core::wait_for_transfer(entry const& e) {
 /// A transfer that fails, or had been cancelled to make room, leaves the item hosted.
 session_core::wait_result session_core::await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen) {
   e.moving->urgent.store(true, std::memory_order_relaxed);
-  if (double const wait_us = arrival_us(e); wait_us != unknown_us) recompute_ahead(stream, wait_us - pace_.busy_us());
+  if (double const wait_us = forecast_.arrival_us(e); wait_us != decide::unknown_us) recompute_ahead(stream, wait_us - pace_.busy_us());
   auto from = store_.events().record_if_possible(stream, event_timing::on);
-  may_recompute = may_recompute && rebuild_us(e, unknown_us, 0) != unknown_us;
+  may_recompute = may_recompute && forecast_.rebuild_us(e, decide::unknown_us, 0) != decide::unknown_us;
   bool const see_it_arrive = settings_.verify == verify_mode::checksum;
   patience waiting(device_);
   for (progress(); e.state() == item_state::prefetching; progress()) {
-    if (may_recompute && recipe_is_sooner(e, seen)) {
+    if (may_recompute && forecast_.recipe_is_sooner(e, seen)) {
       measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
       return wait_result::recipe_is_sooner;
     }
     bool const issued = e.moving->phase.load(std::memory_order_acquire) == transfer_phase::issued;
-    if (issued && !see_it_arrive && (!may_recompute || about_to_arrive(e))) break;
+    if (issued && !see_it_arrive && (!may_recompute || forecast_.about_to_arrive(e))) break;
     if (may_recompute) {
       waiting.wait_or_look(std::max(settings_.stall_tolerance_us, 0.05 * e.recipe_us));
     } else {
@@ -184,7 +179,7 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
 /// failed meanwhile, or is so far that nothing can stop it and there are no other bytes.
 std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stream) {
   auto const elsewhere = [&]() -> std::optional<std::size_t> {
-    bool const stuck = standstill_us(copy_direction::host_to_device) > 0;
+    bool const stuck = forecast_.link().standstill_us(copy_direction::host_to_device) > 0;
     return leave_behind(e, stuck) ? std::optional(0) : std::nullopt;
   };
   transfer& t = *e.moving;
@@ -194,12 +189,12 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
   patience waiting(device_);
   while ((phase = t.phase.load(std::memory_order_acquire)) == transfer_phase::queued) waiting.wait();
   if (phase == transfer_phase::issued) return elsewhere();
-  std::size_t const there = whole_rows(e, t.issued_bytes);
+  std::size_t const there = forecast_.whole_rows(e, t.issued_bytes);
   if (phase == transfer_phase::stopped) {
     // Rows are worth their part of the recipe. Without any, other bytes cost nothing, and no chunk that gets stuck from
     // now on holds up the recipe.
-    bool const stuck = standstill_us(copy_direction::host_to_device) > 0 ||
-                       coming_us(e) > part_of_recipe_us(e, there) + settings_.stall_tolerance_us;
+    bool const stuck = forecast_.link().standstill_us(copy_direction::host_to_device) > 0 ||
+                       forecast_.coming_us(e) > forecast_.part_of_recipe_us(e, there) + settings_.stall_tolerance_us;
     if ((there == 0 || stuck) && leave_behind(e, stuck)) return 0;
     if (e.moving == &t) {  // it has not ended while others made way
       device_.wait(stream, t.done);
@@ -211,16 +206,9 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
   return phase == transfer_phase::abandoned && e.device ? there : 0;
 }
 
-/// Of an item whose first so many bytes are there, rows that a recipe need not rebuild. With FERRY_VERIFY=checksum part
-/// of an item is not to be trusted.
-std::size_t session_core::whole_rows(entry const& e, std::size_t bytes) const noexcept {
-  if (!e.has_recipe || e.how->rows == 1 || settings_.verify == verify_mode::checksum) return 0;
-  return std::min(bytes / (e.bytes / e.how->rows), e.how->rows - 1);
-}
-
 /// Takes the recipe although the link would do. False if the recipe cannot, and the link must.
 bool session_core::recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there) {
-  if (!can_be_rebuilt(e)) return false;
+  if (!forecast_.can_be_rebuilt(e)) return false;
   try {
     auto const why = rows_there == 0 ? reason::recomputed_sooner_than_transfer : reason::recomputed_rows_still_missing;
     recompute(e, stream, why, seen, rows_there);

@@ -134,7 +134,7 @@ bool session_core::leave_behind(entry& e, bool firmly) {
     do {
       progress();
       region = tier.allocate(e.bytes, e.key.name);
-      if (region || engine_.is_punctual()) break;
+      if (region || forecast_.link().is_punctual()) break;
       waiting.wait_or_look(patient_us);  // what was called off has to be noticed
     } while (waiting.waited_us() < patient_us);
   }
@@ -152,7 +152,7 @@ bool session_core::leave_behind(entry& e, bool firmly) {
 /// Those that will give bytes back: first what was called off, then the others as the engine will send them.
 void session_core::list_leaving() {
   leaving_.clear();
-  for (auto const& t : transfers_) {
+  for (auto const& t : transfers_.records()) {
     if (gives_bytes_back(*t)) leaving_.push_back(t.get());
   }
   std::ranges::sort(leaving_, {}, [](transfer const* t) {
@@ -170,7 +170,7 @@ void session_core::hurry(std::size_t bytes) {
   transfer* sooner = nullptr;
   for (auto* const t : leaving_) {
     std::size_t const left = t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
-    std::size_t const frees = freed_by(*t);
+    std::size_t const frees = forecast_.freed_by(*t);
     bool const goes = !t->cancel.load(std::memory_order_relaxed) && !t->left_behind;
     if (freed < bytes && goes) in_turn += left;
     freed += frees + t->left_behind.bytes();
@@ -184,13 +184,13 @@ void session_core::hurry(std::size_t bytes) {
 /// Somebody waits for bytes of items that are on their way out. If that takes longer than to rebuild other items later,
 /// these are dropped: such as still stand in the link's queue, or were to stay. Their bytes are free at once.
 session_core::drop_result session_core::drop_instead_of_waiting(std::size_t bytes) {
-  if (engine_.chunk_us(copy_direction::device_to_host) <= 0) return drop_result::never;
+  if (forecast_.link().bytes_per_us(copy_direction::device_to_host) <= 0) return drop_result::never;
   auto const& tier = store_.device_tier().bytes();
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
   constexpr double longest_us = 1e12;
   list_leaving();
   if (conductor_ == nullptr) hurry(needed);  // a plan has put them in the order in which forward needs their bytes
-  double const wait_us = std::clamp(room_us(needed) - pace_.busy_us(), 0.0, longest_us);
+  double const wait_us = std::clamp(forecast_.room_us(leaving_, needed) - pace_.busy_us(), 0.0, longest_us);
   double const limit_us = wait_us - settings_.stall_tolerance_us;
   list_droppable();
   if (droppable_.empty()) return drop_result::never;
@@ -225,8 +225,8 @@ void session_core::list_droppable() {
   droppable_.clear();
   for (auto& e : store_.live()) {
     if (!could_be_dropped(e)) continue;
-    double const once_us = rebuild_later_us(e, unknown_us);
-    if (once_us == unknown_us) continue;
+    double const once_us = forecast_.rebuild_later_us(e, decide::unknown_us);
+    if (once_us == decide::unknown_us) continue;
     double cost_us = once_us;
     for_each_rebuilt_from(e, [&](entry const&) { cost_us += once_us; });
     droppable_.push_back({&e, cost_us});
@@ -335,8 +335,8 @@ entry* session_core::oldest_offloading() noexcept {
 
 /// Some transfer under way gives device bytes back when it ends.
 bool session_core::bytes_are_coming() const noexcept {
-  if (transfers_under_way_ == 0) return false;
-  return std::ranges::any_of(transfers_, [](auto const& t) { return gives_bytes_back(*t); });
+  if (transfers_.under_way() == 0) return false;
+  return std::ranges::any_of(transfers_.records(), [](auto const& t) { return gives_bytes_back(*t); });
 }
 
 void session_core::throw_no_room(std::size_t bytes, label const& name) {

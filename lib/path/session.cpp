@@ -44,11 +44,11 @@ session_core::session_core(device& on, config settings)
       pace_(on),
       recorder_(pace_),
       journal_(on, settings_, log_, store_),
-      engine_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}) {
+      transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}),
+      forecast_(on, store_, transfers_.link(), pace_, settings_) {
   felt_.virtual_clock = on.time() != nullptr;
   require_ascending(settings_.link_schedule);
   measurements_.reserve(256);
-  counted_.reserve(64);
   droppable_.reserve(64);
   reaching_.reserve(64);
   leaving_.reserve(64);
@@ -62,7 +62,7 @@ session_core::~session_core() {
 void session_core::wait_for_all_transfers() noexcept {
   try {
     patience waiting(device_);
-    for (progress(); transfers_under_way_ > 0; progress()) waiting.wait();
+    for (progress(); transfers_.under_way() > 0; progress()) waiting.wait();
   } catch (deadlock_error const& stuck) {
     log_.error("the session ends with transfers that never will: {}", stuck.what());
   } catch (std::exception const& problem) {
@@ -78,7 +78,7 @@ void session_core::close() noexcept {
 }
 
 void session_core::release_everything() noexcept {
-  deferred_.clear();
+  transfers_.forget_deferred();
   auto& live = store_.live();
   for (auto e = live.begin(); e != live.end();) {
     entry& item = *e++;  // first, because releasing unlinks it
@@ -119,10 +119,7 @@ void session_core::begin_step() {
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->start_clock();
   }
-  // Where nothing moved in the step before, nothing is likely to: the engine may sleep, and be woken if it is wrong.
-  std::uint64_t const transfers = engine_.counters(copy_direction::device_to_host).transfers +
-                                  engine_.counters(copy_direction::host_to_device).transfers;
-  engine_.set_alert(std::exchange(transfers_before_step_, transfers) != transfers);
+  transfers_.begin_step();
 }
 
 void session_core::end_step() {
@@ -138,18 +135,18 @@ void session_core::end_step() {
   }
   release_everything();
   order_.end_step();
-  journal_.end_step(engine_.counters(copy_direction::device_to_host).bytes_per_us / 1000,
-                    engine_.counters(copy_direction::host_to_device).bytes_per_us / 1000);
+  journal_.end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
+                    transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
   scratch_.end_step();
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->stop_clock();
   }
-  engine_.set_alert(false);
+  transfers_.end_step();
 }
 
 void session_core::synchronize() {
   patience waiting(device_);
-  for (progress(); transfers_under_way_ > 0 || !deferred_.empty(); progress()) waiting.wait();
+  for (progress(); transfers_.under_way() > 0 || transfers_.any_deferred(); progress()) waiting.wait();
   for (auto const& e : store_.live()) {
     if (auto const& work = e.device.work()) device_.synchronize(work.ref());
   }
@@ -215,12 +212,12 @@ void session_core::bound_run_ahead() {
 
 void session_core::progress() {
   do {
-    while (transfer* const ended = engine_.next_ended()) transfer_ended(*ended);
-    if (!deferred_.empty()) offload_deferred();
+    while (transfer* const ended = transfers_.next_ended()) transfer_ended(*ended);
+    if (transfers_.any_deferred()) offload_deferred();
     store_.notify_releases();
     if (measurements_.size() >= 64) take_measurements(false);
     if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
-  } while (engine_.has_ended_at_once());
+  } while (transfers_.has_ended_at_once());
 }
 
 /// For when a call has done what it was for. What cannot be done for others now is tried again in the calls to come.
@@ -237,7 +234,7 @@ void session_core::see_to_others(char const* call) {
 /// The device has a segment's work in its queue, so waking late costs nothing. Only what moves, or waits for room to
 /// move, wants to be seen to.
 void session_core::wait_while_ahead(patience& waiting) {
-  bool const moving = transfers_under_way_ > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
+  bool const moving = transfers_.under_way() > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
   waiting.wait(std::chrono::microseconds(moving ? 500 : 2000));
 }
 
@@ -280,6 +277,11 @@ void session_core::release(item_key const& key) {
   e.release_asked = true;
   let_be(e);
   see_to_others("release");
+}
+
+outlook session_core::foresee(item_key const& key) {
+  require_step("foresee");
+  return forecast_.foresee(require(key));
 }
 
 std::optional<item_state> session_core::state(item_key const& key) const {

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "decide/forecast.hpp"
 #include "ferry/session.hpp"
 #include "path/conductor.hpp"
 #include "path/effects.hpp"
@@ -26,7 +27,7 @@
 #include "path/recorder.hpp"
 #include "path/replanner.hpp"
 #include "path/scratch.hpp"
-#include "path/transfer_engine.hpp"
+#include "path/transfers.hpp"
 #include "store/happenings.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
@@ -137,7 +138,6 @@ class session_core {
   void measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) noexcept;
   void take_measurements(bool wait);
   void account(measurement const& m, double took_us);
-  static void sign(transfer& t, entry const& e);
   void account(transfer const& ended);
   void waited_for_bytes(entry const* blamed, double us);
   void held_back(double us);
@@ -196,8 +196,6 @@ class session_core {
   void offload_deferred();
   void offload_ended(transfer& ended, entry& e);
   void next_choice(entry& e, reason dropped, reason kept);
-  void reserve_transfer();
-  [[nodiscard]] transfer& new_transfer(entry& e, copy_direction direction);
   void transfer_ended(transfer& ended);
 
   // prefetch.cpp
@@ -208,43 +206,13 @@ class session_core {
 
   // restore.cpp
   void bring_back(entry& e, stream_ref stream);
-  [[nodiscard]] bool is_lost(entry const& e) const;
   [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
   void wait_for_transfer(entry const& e);
   enum class wait_result : std::uint8_t { arrived, still_hosted, recipe_is_sooner };
   [[nodiscard]] wait_result await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen);
   [[nodiscard]] std::optional<std::size_t> stop_prefetch(entry& e, stream_ref stream);
-  [[nodiscard]] std::size_t whole_rows(entry const& e, std::size_t bytes) const noexcept;
   [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
-
-  // forecast.cpp
-  static constexpr double unknown_us = std::numeric_limits<double>::infinity();
-  struct chunk_times {
-    double so_far_us = 0;
-    double bytes_us = 0;  ///< at the link's speed
-    double usual_us = 0;  ///< with its latency
-  };
-  [[nodiscard]] std::optional<chunk_times> chunk_under_way(copy_direction direction) const;
-  [[nodiscard]] double standstill_us(copy_direction direction) const;
-  [[nodiscard]] double link_us(copy_direction direction, std::size_t bytes) const;
-  [[nodiscard]] double arrival_us(entry const& e) const;
-  [[nodiscard]] bool about_to_arrive(entry const& e) const;
-  [[nodiscard]] double coming_us(entry const& e);
-  [[nodiscard]] static double part_of_recipe_us(entry const& e, std::size_t rows);
-  /// What recipes keep compute for, and how much longer than nobody waits the link takes for their inputs.
-  struct rebuild_cost {
-    double recipes_us = 0;
-    double link_us = 0;
-    [[nodiscard]] double us() const noexcept { return recipes_us + std::max(0.0, link_us); }
-  };
-  [[nodiscard]] double rebuild_us(entry const& e, double limit, double hidden_us);
-  [[nodiscard]] bool add_recipe(entry const& e, double limit, rebuild_cost& cost);
-  [[nodiscard]] bool add_input(entry const& input, double limit, rebuild_cost& cost);
-  [[nodiscard]] double rebuild_later_us(entry const& e, double limit) const;
-  [[nodiscard]] bool recipe_is_sooner(entry const& e, outlook& seen);
-  [[nodiscard]] double room_us(std::size_t bytes) const;
-  [[nodiscard]] static std::size_t freed_by(transfer const& t) noexcept;
 
   // conduct.cpp: following a plan
   void follow(plan_set plans);
@@ -254,7 +222,6 @@ class session_core {
   void fetch_planned();
   void fetch_unplanned();
   [[nodiscard]] std::size_t due_bytes() const noexcept;
-  [[nodiscard]] std::size_t coming_bytes() const noexcept;
   [[nodiscard]] std::optional<double> until_needed_us(entry const& e) const;
   [[nodiscard]] std::optional<outlook> will_be_late(entry const& e);
   void place_anew();
@@ -292,9 +259,6 @@ class session_core {
   void recompute_ahead(stream_ref stream, double idle_us);
   [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
-  [[nodiscard]] bool can_be_rebuilt(entry const& e);
-  [[nodiscard]] bool inputs_can_be_had(entry const& e);
-  [[nodiscard]] bool could_be_rebuilt_now(entry const& e) const;
   [[noreturn]] void throw_cycle(entry const& e) const;
 
   /// A fetch whose position the trainer has reached.
@@ -302,9 +266,6 @@ class session_core {
     entry* item;
     event_handle position;
   };
-  using deferred_list =
-      boost::intrusive::list<entry, boost::intrusive::member_hook<entry, store::list_hook, &entry::awaiting_offload>,
-                             boost::intrusive::constant_time_size<false>>;
 
   support::process_mark made_in_;
   device& device_;
@@ -345,7 +306,7 @@ class session_core {
     double before_us;
     std::uint64_t from_step;
     std::uint32_t steps_left;
-    double best_us = unknown_us;
+    double best_us = decide::unknown_us;
   };
   std::optional<trial> trial_;
   replanner replanner_;
@@ -355,15 +316,9 @@ class session_core {
   std::optional<byte_amount> wanted_budget_;  // not in force yet
   bool budget_wait_told_ = false;
   std::size_t next_link_change_ = 0;
-  deferred_list deferred_;
-  std::vector<std::unique_ptr<transfer>> transfers_;
-  std::vector<transfer*> idle_transfers_;
-  std::size_t transfers_under_way_ = 0;
   std::vector<drop_offer> droppable_;
   std::vector<entry const*> reaching_;  // see `list_reaching`
-  std::vector<entry const*> counted_;   // of those that a recipe needs; see `rebuild_us` and `can_be_rebuilt`
   std::vector<transfer*> leaving_;      // that give bytes back, in the order they will; see `list_leaving`
-  std::uint64_t transfer_order_ = 0;
   bool prefetch_due_ = false;
   bool making_room_ = false;  // prefetches must not take it
 
@@ -375,11 +330,11 @@ class session_core {
   scratch scratch_;
   std::vector<entry*> rebuilding_;  // recipes that wait for their inputs, outermost first
   std::vector<measurement> measurements_;
-  std::uint64_t transfers_before_step_ = 0;
   std::size_t forced_peak_bytes_ = 0;
   session_stats totals_;
 
-  transfer_engine engine_;  // last: its thread ends before what it works on
+  transfers transfers_;  // its thread ends before what it works on
+  decide::forecast forecast_;
 };
 
 }  // namespace ferry::path

@@ -38,10 +38,10 @@ transfer_engine::transfer_engine(device& on, engine_options options)
     : device_(on),
       listener_(on.order()),
       time_(on.time()),
-      punctual_(time_ != nullptr && time_->is_punctual()),
       options_(options),
       d2h_(on, copy_direction::device_to_host, "ferry d2h"),
-      h2d_(on, copy_direction::host_to_device, "ferry h2d") {
+      h2d_(on, copy_direction::host_to_device, "ferry h2d"),
+      link_(on, d2h_.counters, h2d_.counters, time_ != nullptr && time_->is_punctual()) {
   auto const& has = on.capabilities();
   options_.checksum &= has.holds_bytes;
   d2h_.expect(has.device_to_host_gbps);
@@ -109,7 +109,7 @@ void transfer_engine::submit(transfer& submitted) {
 
 std::size_t transfer_engine::chunks_ahead(copy_direction direction) const noexcept {
   // Waking up takes tens of microseconds, on a busy machine several times that; no time at all where it is punctual.
-  if (punctual_) return 2;
+  if (link_.is_punctual()) return 2;
   constexpr double cover_us = 1000;
   double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
   if (bytes_per_us <= 0) return first_chunks_ahead;

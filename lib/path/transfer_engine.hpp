@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "decide/link_view.hpp"
 #include "ferry/device.hpp"
 #include "path/link_estimate.hpp"
 #include "store/happenings.hpp"
@@ -30,24 +31,10 @@
 
 namespace ferry::path {
 
+using decide::link_counters;
 using store::transfer;
 using store::transfer_event;
 using store::transfer_phase;
-
-/// Counters of one direction; the engine writes, anyone reads.
-struct link_counters {
-  std::atomic<std::uint64_t> transfers{0};
-  std::atomic<std::uint64_t> abandoned{0};
-  std::atomic<std::uint64_t> failed{0};
-  std::atomic<std::uint64_t> chunks{0};
-  std::atomic<std::uint64_t> bytes{0};
-  std::atomic<double> busy_us{0};
-  std::atomic<double> bytes_per_us{0};  ///< running estimate, 0 until something has been copied
-  std::atomic<double> latency_us{0};    ///< the same of a chunk that meets an idle link
-  std::atomic<std::size_t> in_flight_bytes{0};
-  std::atomic<std::int64_t> copying_since_ns{0};  ///< the chunk that is being copied, on the device's clock; 0: none
-  std::atomic<std::size_t> copying_bytes{0};      ///< of that chunk
-};
 
 struct engine_options {
   std::size_t chunk_bytes = std::size_t{1} << 20;
@@ -74,21 +61,12 @@ class transfer_engine final : private virtual_time::agent {
   /// Session's thread. Lets the engine sleep for good while nothing is submitted, or keeps it alert.
   void set_alert(bool alert);
 
-  /// It acts at the very instant that there is something to do: on a virtual clock, unless that lets it be late.
-  [[nodiscard]] bool is_punctual() const noexcept { return punctual_; }
-
   /// How many it hands out at once now: one copying, the others to keep it fed while the engine sleeps. As
   /// few as do that, so that little is in the way of an urgent transfer.
   [[nodiscard]] std::size_t chunks_ahead(copy_direction direction) const noexcept;
 
-  /// What one chunk takes, as far as that is known.
-  [[nodiscard]] double chunk_us(copy_direction direction) const noexcept {
-    double const bytes_per_us = counters(direction).bytes_per_us.load(std::memory_order_relaxed);
-    return bytes_per_us > 0 ? static_cast<double>(options_.chunk_bytes) / bytes_per_us : 0;
-  }
-  /// How long before an event a thread must act so as not to be late for it: sleeping threads wake up slowly.
-  [[nodiscard]] double wake_up_us() const noexcept { return punctual_ ? 0 : 200; }
-
+  /// What it publishes, and what follows from that. Punctual: on a virtual clock, unless that lets the engine be late.
+  [[nodiscard]] decide::link_view const& link() const noexcept { return link_; }
   [[nodiscard]] link_counters const& counters(copy_direction direction) const noexcept {
     return lane(direction).counters;
   }
@@ -163,10 +141,10 @@ class transfer_engine final : private virtual_time::agent {
   device& device_;
   order_hooks* const listener_;  // null unless order is checked
   virtual_time* const time_;     // null where a thread drives the engine
-  bool const punctual_;          // it acts as soon as there is something to do
   engine_options options_;
   copy_lane d2h_;
   copy_lane h2d_;
+  decide::link_view const link_;
   queue submissions_;
   queue ended_;
   std::deque<transfer*> ended_late_;  // on a virtual clock, where nobody makes room in `ended_` meanwhile

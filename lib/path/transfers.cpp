@@ -1,0 +1,77 @@
+#include "path/transfers.hpp"
+
+#include <utility>
+
+namespace ferry::path {
+
+using store::entry;
+
+void transfers::reserve() {
+  if (!idle_.empty()) return;
+  records_.push_back(std::make_unique<transfer>(device_));
+  records_.back()->gates.reserve(16);
+  idle_.reserve(records_.size());
+  idle_.push_back(records_.back().get());
+}
+
+transfer& transfers::begin(entry& e, copy_direction direction) {
+  transfer& t = *idle_.back();
+  idle_.pop_back();
+  t.direction = direction;
+  t.bytes = e.bytes;
+  t.name = e.key.name;
+  t.priority = ++order_;
+  t.item = &e;
+  // Whose it is: the item may be released before what moves it has ended.
+  t.key = e.key;
+  t.saved_in_step = e.saved_in_step;
+  t.journal_line = e.journal_line;
+  t.submitted = true;
+  t.phase.store(transfer_phase::queued, std::memory_order_relaxed);
+  t.cancel.store(false, std::memory_order_relaxed);
+  t.urgent.store(false, std::memory_order_relaxed);
+  t.arrived_bytes.store(0, std::memory_order_relaxed);
+  t.failure.clear();
+  t.moved_us = 0;
+  t.issued_bytes.store(0, std::memory_order_relaxed);
+  t.chunks_in_flight = 0;
+  t.gates_passed = false;
+  e.moving = &t;
+  ++under_way_;
+  return t;
+}
+
+transfer* transfers::next_ended() {
+  transfer* const ended = engine_.next_ended();
+  if (ended == nullptr) return nullptr;
+  --under_way_;
+  ended->submitted = false;
+  ended->in_flight = {};
+  ended->gates.clear();
+  return ended;
+}
+
+std::size_t transfers::coming_bytes() const noexcept {
+  std::size_t sum = 0;
+  if (under_way_ == 0) return sum;
+  for (auto const& t : records_) {
+    bool const comes = t->submitted && t->direction == copy_direction::host_to_device && !t->cancel;
+    if (comes) sum += t->bytes - t->arrived_bytes;
+  }
+  return sum;
+}
+
+entry* transfers::next_deferred(std::size_t free_bytes) noexcept {
+  if (deferred_.empty() || deferred_.front().bytes > free_bytes) return nullptr;
+  entry& e = deferred_.front();
+  deferred_.pop_front();
+  return &e;
+}
+
+void transfers::begin_step() {
+  std::uint64_t const total = engine_.counters(copy_direction::device_to_host).transfers +
+                              engine_.counters(copy_direction::host_to_device).transfers;
+  engine_.set_alert(std::exchange(total_before_step_, total) != total);
+}
+
+}  // namespace ferry::path
