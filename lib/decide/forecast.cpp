@@ -4,7 +4,7 @@
 
 namespace ferry::decide {
 
-forecast::forecast(device& on, store::tiered_store& store, link_view link, path::pace& clock, config const& settings)
+forecast::forecast(device& on, store::tiered_store& store, link_view link, step_clock& clock, config const& settings)
     : device_(on), store_(store), link_(link), clock_(clock), settings_(settings) {
   counted_.reserve(64);
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "decide/link_view.hpp"
+#include "decide/step_clock.hpp"
 #include "ferry/config.hpp"
-#include "path/pace.hpp"
 #include "store/tiered_store.hpp"
 #include "store/transfer.hpp"
 
@@ -20,7 +20,7 @@ namespace ferry::decide {
 
 class forecast {
  public:
-  forecast(device& on, store::tiered_store& store, link_view link, path::pace& clock, config const& settings);
+  forecast(device& on, store::tiered_store& store, link_view link, step_clock& clock, config const& settings);
 
   [[nodiscard]] link_view const& link() const noexcept { return link_; }
 
@@ -28,16 +28,16 @@ class forecast {
 
   /// When the item would be on the device if it were urgent: behind the chunks that are in flight already.
   [[nodiscard]] double arrival_us(store::entry const& e) const;
-  /// The last chunk will be there before a host that naps would notice, and is not overdue: a stall may have begun. Where
-  /// the host is punctual a nap ends in time, and nothing need be guessed.
+  /// The last chunk will be there before a host that naps would notice, and is not overdue: a stall may have begun.
+  /// Where the host is punctual a nap ends in time, and nothing need be guessed.
   [[nodiscard]] bool about_to_arrive(store::entry const& e) const;
   /// How long compute would stand still for the chunks of the item that are in flight. Requires: it is being fetched.
   [[nodiscard]] double coming_us(store::entry const& e);
-  /// The rule: the recipe is taken when it would be over before the transfer, by more than FERRY_STALL_TOLERANCE_US. What
-  /// was seen is that look's, or, while the answer is no, that of the longest wait.
+  /// The rule: the recipe is taken when it would be over before the transfer, by more than FERRY_STALL_TOLERANCE_US.
+  /// What was seen is that look's, or, while the answer is no, that of the longest wait.
   [[nodiscard]] bool recipe_is_sooner(store::entry const& e, outlook& seen);
-  /// Behind `coming_bytes` that are on their way already, the item would come later than its recipe, run when it is needed
-  /// in `until_us`, would be over. Then, by how much, and what the recipe takes.
+  /// Behind `coming_bytes` that are on their way already, the item would come later than its recipe, run when it is
+  /// needed in `until_us`, would be over. Then, by how much, and what the recipe takes.
   [[nodiscard]] std::optional<outlook> lateness(store::entry const& e, double until_us, std::size_t coming_bytes);
   /// What restoring the item now would come to.
   [[nodiscard]] outlook foresee(store::entry const& e);
@@ -52,8 +52,8 @@ class forecast {
   /// brought back for that one's sake.
   [[nodiscard]] double rebuild_later_us(store::entry const& e, double limit) const;
   [[nodiscard]] static double part_of_recipe_us(store::entry const& e, std::size_t rows);
-  /// Of an item whose first so many bytes are there, rows that a recipe need not rebuild. With FERRY_VERIFY=checksum part
-  /// of an item is not to be trusted.
+  /// Of an item whose first so many bytes are there, rows that a recipe need not rebuild. With FERRY_VERIFY=checksum
+  /// part of an item is not to be trusted.
   [[nodiscard]] std::size_t whole_rows(store::entry const& e, std::size_t bytes) const noexcept;
   /// It is on the device in name only: what was to write its bytes there has failed.
   [[nodiscard]] bool is_lost(store::entry const& e) const;
@@ -87,7 +87,7 @@ class forecast {
   device& device_;
   store::tiered_store& store_;
   link_view link_;
-  path::pace& clock_;
+  step_clock& clock_;
   config const& settings_;
   std::vector<store::entry const*> counted_;  // of those that a recipe needs; see `rebuild_us` and `can_be_rebuilt`
   bool weighed_ = false;

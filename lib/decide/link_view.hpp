@@ -61,9 +61,9 @@ class link_view {
   [[nodiscard]] std::optional<chunk_times> chunk_under_way(copy_direction direction) const;
   /// How much longer the chunk that is being copied has taken than any should. Nobody knows when the link will go on.
   [[nodiscard]] double standstill_us(copy_direction direction) const;
-  /// Until `bytes` more have gone over the link, those in flight included. The chunk that is being copied has been for a
-  /// while. A link that stands still is taken to do so for as long again as it has, so that whoever waits loses at most
-  /// twice what they need have.
+  /// Until `bytes` more have gone over the link, those in flight included. The chunk that is being copied has been for
+  /// a while. A link that stands still is taken to do so for as long again as it has, so that whoever waits loses at
+  /// most twice what they need have.
   [[nodiscard]] double us_for(copy_direction direction, std::size_t bytes) const;
 
  private:

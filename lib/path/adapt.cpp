@@ -51,7 +51,7 @@ double apart(double a, double b) {
 
 /// Under policy `auto`: once the first steps have shown what a step looks like, a plan for the next ones.
 void session_core::plan_if_ready() {
-  if (settings_.policy.kind == policy_kind::plan && totals_.steps == 0 && plans_.empty()) {
+  if (settings_.policy.kind == policy_kind::plan && ledger_.totals().steps == 0 && plans_.empty()) {
     follow(read_plan(settings_.policy.file));
   }
   if (!policy_.planning() || !plans_.empty() || planning_given_up_ || !recorder_.saw_work()) return;
@@ -63,7 +63,7 @@ void session_core::plan_if_ready() {
   }
   measured_ = step;
   plan_is_ours_ = true;
-  if (std::exchange(felt_.planned, true)) {
+  if (std::exchange(ledger_.effects().planned, true)) {
     start_planning(planning_for(*step));
   } else {
     plan_first(planning_for(*step));
@@ -130,8 +130,8 @@ void session_core::adapt() {
   learnt_late_ |= learn();
   bool const learnt = std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
-  if (learnt && measured_ && conductor_ != nullptr && conductor_->followed().unlimited_us > 0) {
-    pace_against_plan_ = own_us() / conductor_->followed().unlimited_us;
+  if (learnt && measured_ && following_ != nullptr && following_->followed().unlimited_us > 0) {
+    pace_against_plan_ = own_us() / following_->followed().unlimited_us;
   }
   if (auto made = replanner_.take(device_.time() != nullptr)) take_over(std::move(*made));
   speeds_at_begin_ = measured_speeds();
@@ -139,22 +139,22 @@ void session_core::adapt() {
     chunks_at_begin_[static_cast<std::size_t>(direction)] = transfers_.link().counters(direction).chunks;
   }
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
-  bool const changed = settings_.adapt && conductor_ != nullptr && learnt && step_has_changed();
+  bool const changed = settings_.adapt && following_ != nullptr && learnt && step_has_changed();
   bool const asked = std::exchange(replan_asked_, false);
   if (changed || asked) start_planning(planning_for(updated_profile()));
 }
 
 /// From the step before, if it is over by now and that is news.
 bool session_core::learn() {
-  if (!pace_.can_learn()) return false;
-  take_measurements(false);
-  return pace_.learn();
+  if (!clock_.can_learn()) return false;
+  ledger_.take_measurements(false);
+  return clock_.learn();
 }
 
 /// Before a step: the plan for the link as it was last.
 void session_core::choose_plan() {
-  if (conductor_ == nullptr || !plan_is_ours_ || !settings_.adapt) return;
-  if (plans_.choose(link_factor(), share_of_link)) conductor_ = plans_.at_hand();
+  if (following_ == nullptr || !plan_is_ours_ || !settings_.adapt) return;
+  if (plans_.choose(link_factor(), share_of_link)) following_ = plans_.at_hand();
 }
 
 session_core::link_speeds session_core::speeds_of(hardware const& on) noexcept {
@@ -166,8 +166,8 @@ double session_core::own_us() const {
   double sum = 0;
   for (std::uint32_t i = 0; i < measured_->segments.size(); ++i) {
     auto const& segment = measured_->segments[i];
-    sum += pace_.own_us(pass::forward, i).value_or(segment.forward_us);
-    sum += pace_.own_us(pass::backward, i).value_or(segment.backward_us);
+    sum += clock_.own_us(pass::forward, i).value_or(segment.forward_us);
+    sum += clock_.own_us(pass::backward, i).value_or(segment.backward_us);
   }
   return sum;
 }
@@ -177,8 +177,8 @@ profile session_core::updated_profile() const {
   profile step = *measured_;
   for (std::uint32_t i = 0; i < step.segments.size(); ++i) {
     auto& segment = step.segments[i];
-    segment.forward_us = pace_.own_us(pass::forward, i).value_or(segment.forward_us);
-    segment.backward_us = pace_.own_us(pass::backward, i).value_or(segment.backward_us);
+    segment.forward_us = clock_.own_us(pass::forward, i).value_or(segment.forward_us);
+    segment.backward_us = clock_.own_us(pass::backward, i).value_or(segment.backward_us);
     for (auto& item : segment.items) {
       auto const known = store_.entries().find({0, i, label(item.name)});
       bool const timed = item.recipe_us && known != store_.entries().end() && known->second.recipe_us >= 0;
@@ -214,15 +214,15 @@ void session_core::take_over(replanner::result made) {
     log_.info("the plan stays: {}", made.failure);
     return;
   }
-  bool const same_plan = made.task.home && conductor_ != nullptr;  // now with those for other links
+  bool const same_plan = made.task.home && following_ != nullptr;  // now with those for other links
   bool const another_budget =
-      conductor_ == nullptr || conductor_->followed().budget_bytes != made.task.how.budget_bytes;
+      following_ == nullptr || following_->followed().budget_bytes != made.task.how.budget_bytes;
   if (same_plan || another_budget) {
     planned_for_ = speeds_of(made.task.on);
     follow(std::move(made.plans));
     return;
   }
-  double const before_us = pace_.step_us();
+  double const before_us = clock_.step_us();
   double const after_us = made.plans.at_hand()->followed().step_us;
   if (after_us > promising * before_us) {
     log_.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
@@ -230,17 +230,17 @@ void session_core::take_over(replanner::result made) {
     return;
   }
   trial_.emplace(trial{std::move(plans_), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
-                       pace_.this_step(), steps_on_trial});
+                       clock_.this_step(), steps_on_trial});
   measured_ = std::move(made.task.step);
   follow(std::move(made.plans));
-  ++totals_.plans;
+  ++ledger_.totals().plans;
   log_.info("new plan: {:.3f} ms a step, the last one took {:.3f}", 1e-3 * after_us, 1e-3 * before_us);
 }
 
 /// The plans before come back if the new ones do worse, unless the world has changed again meanwhile.
 void session_core::judge_new_plans() {
-  if (!trial_ || pace_.learnt_step() < trial_->from_step) return;
-  trial_->best_us = std::min(trial_->best_us, pace_.step_us());
+  if (!trial_ || clock_.learnt_step() < trial_->from_step) return;
+  trial_->best_us = std::min(trial_->best_us, clock_.step_us());
   if (--trial_->steps_left > 0) return;
   bool const failed = trial_->best_us > worse * trial_->before_us && link_is(considered_);
   if (failed) {
@@ -248,7 +248,7 @@ void session_core::judge_new_plans() {
               1e-3 * trial_->best_us);
     planned_for_ = trial_->planned_for;
     follow(std::move(trial_->before));
-    ++totals_.plans;
+    ++ledger_.totals().plans;
   }
   trial_.reset();
 }
@@ -279,17 +279,17 @@ void session_core::change_plan_in_step() {
   if (!plan_is_ours_ || !settings_.adapt) return;
   if (chunks_in_step(copy_direction::device_to_host) < telling_chunks || !plans_.choose(link_factor(), share_of_link))
     return;
-  auto const* const before = std::exchange(conductor_, plans_.at_hand());
-  conductor_->go_on_from(*before);
+  auto const* const before = std::exchange(following_, plans_.at_hand());
+  following_->go_on_from(*before);
   off_plan_ = true;
-  ++totals_.plan_changes;
+  ++ledger_.totals().plan_changes;
   place_anew();
 }
 
 std::optional<profile> session_core::recorded_profile() {
   if (in_step_) throw error("recorded_profile: a step is under way; call it after end_step");
   if (measured_) return measured_;  // of the warm-up, where every recipe ran
-  take_measurements(true);
+  ledger_.take_measurements(true);
   return recorder_.take("recorded");
 }
 

@@ -114,7 +114,7 @@ void require_ascending(std::vector<link_change> const& schedule) {
 void session_core::follow_link_schedule() {
   auto const& schedule = settings_.link_schedule;
   auto const due = [&] {
-    return next_link_change_ < schedule.size() && schedule[next_link_change_].step <= totals_.steps;
+    return next_link_change_ < schedule.size() && schedule[next_link_change_].step <= ledger_.totals().steps;
   };
   if (!due()) return;
   while (due()) ++next_link_change_;
@@ -122,7 +122,7 @@ void session_core::follow_link_schedule() {
   bool const set = device_.set_link_gbps(copy_direction::device_to_host, now.device_to_host) &&
                    device_.set_link_gbps(copy_direction::host_to_device, now.host_to_device);
   if (set) {
-    log_.info("step {}: the link has {} GB/s out and {} GB/s back", totals_.steps, now.device_to_host,
+    log_.info("step {}: the link has {} GB/s out and {} GB/s back", ledger_.totals().steps, now.device_to_host,
               now.host_to_device);
   } else {
     next_link_change_ = schedule.size();

@@ -11,7 +11,7 @@ namespace ferry::path {
 void session_core::follow(plan planned) {
   if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
   follow(plan_set(std::move(planned)));
-  felt_.followed_a_plan = true;
+  ledger_.effects().followed_a_plan = true;
   plan_is_ours_ = false;
   trial_.reset();
 }
@@ -24,7 +24,7 @@ void session_core::follow(plan_set plans) {
 }
 
 /// The plan is followed, unless the trainer's function decides: what that one says may contradict it in every item.
-void session_core::take_up_plan() noexcept { conductor_ = policy_.has_function() ? nullptr : plans_.at_hand(); }
+void session_core::take_up_plan() noexcept { following_ = policy_.has_function() ? nullptr : plans_.at_hand(); }
 
 void session_core::set_placement(placement_function choose) {
   policy_.set_function(std::move(choose));
@@ -32,15 +32,15 @@ void session_core::set_placement(placement_function choose) {
     if (!in_step_) take_up_plan();  // else the next step does: the one at hand has left the plan
     return;
   }
-  conductor_ = nullptr;
+  following_ = nullptr;
   trial_.reset();  // steps that the function places say nothing about the plan
   due_fetches_.clear();
   prefetch_due_ = true;
 }
 
 decision session_core::decide(entry& e) {
-  if (conductor_ != nullptr) {
-    auto const* const planned = conductor_->find(e.key);
+  if (following_ != nullptr) {
+    auto const* const planned = following_->find(e.key);
     if (planned != nullptr && planned->bytes == e.bytes) {
       if (e.recipe_us < 0 && planned->rebuild_us) e.recipe_us = *planned->rebuild_us;
       switch (planned->where) {
@@ -69,7 +69,7 @@ void session_core::forget_plan(std::string const& why) {
     throw plan_mismatch(
         fmt::format("the plan '{}' was made for another step: {}; profile this model and plan again, or "
                     "set FERRY_POLICY=auto",
-                    conductor_->followed().profile_name, why));
+                    following_->followed().profile_name, why));
   }
   log_.info("the step has changed, planning again: {}", why);
   stop_following();
@@ -81,7 +81,7 @@ void session_core::forget_plan(std::string const& why) {
 
 void session_core::stop_following() {
   plans_ = {};
-  conductor_ = nullptr;
+  following_ = nullptr;
   trial_.reset();
   due_fetches_.clear();
 }
@@ -89,7 +89,7 @@ void session_core::stop_following() {
 /// The trainer enters a segment: what the plan has before it is issued now.
 void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
   if (which == pass::forward) change_plan_in_step();
-  auto const directives = conductor_->enter(which, key);
+  auto const directives = following_->enter(which, key);
   event_handle position;
   for (auto const& one : directives) {
     entry* const e = store_.find({key.micro_batch, one.item.segment, one.item.name});
@@ -127,7 +127,7 @@ void session_core::fetch_planned() {
     if (leaves && !e.restored) return false;
     if (!may_be_sent_for(e)) return true;
     if (auto const seen = will_be_late(e)) {
-      count(reason::fetch_given_up, e, *seen);
+      ledger_.count(reason::fetch_given_up, e, *seen);
       return true;
     }
     auto region = room ? tier.allocate(e.bytes, e.key.name) : std::nullopt;
@@ -151,13 +151,15 @@ void session_core::fetch_unplanned() {
   if (!off_plan_ || !order_.in_backward()) return;
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
-    auto const* const planned = conductor_->find(e.key);
+    auto const* const planned = following_->find(e.key);
     bool const by_plan = planned != nullptr && planned->where == placement::offload;
     if (by_plan || !may_be_sent_for(e)) return true;
     auto const until_us = until_needed_us(e);
     if (!until_us) return true;
     constexpr double in_good_time = 2;
-    if (*until_us > in_good_time * forecast_.link().us_for(copy_direction::host_to_device, transfers_.coming_bytes() + e.bytes)) return false;
+    if (*until_us >
+        in_good_time * forecast_.link().us_for(copy_direction::host_to_device, transfers_.coming_bytes() + e.bytes))
+      return false;
     if (will_be_late(e)) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
@@ -169,7 +171,7 @@ void session_core::fetch_unplanned() {
 
 /// From the segment at hand until backward of the item's: by the plan's timeline, at the pace of the last steps.
 std::optional<double> session_core::until_needed_us(entry const& e) const {
-  auto const planned_us = conductor_->until_backward_us(e.key.segment);
+  auto const planned_us = following_->until_backward_us(e.key.segment);
   return planned_us ? std::optional(*planned_us * pace_against_plan_) : std::nullopt;
 }
 
@@ -182,7 +184,7 @@ std::optional<outlook> session_core::will_be_late(entry const& e) {
 /// Items saved already are placed anew, as the plan at hand would have had them, as far as that still can be done.
 void session_core::place_anew() {
   for (auto& e : store_.live()) {
-    auto const* const planned = conductor_->find(e.key);
+    auto const* const planned = following_->find(e.key);
     if (planned == nullptr || planned->where == e.where || e.restored) continue;
     bool const unsent = e.state() == item_state::offloading && e.moving->issued_bytes == 0;
     switch (planned->where) {
@@ -192,13 +194,13 @@ void session_core::place_anew() {
         if (unsent) e.moving->cancel.store(true, std::memory_order_release);
         if (unsent || e.state() == item_state::resident) {
           e.where = placement::keep;
-          count(reason::placed_anew, e);
+          ledger_.count(reason::placed_anew, e);
         }
         break;
       case placement::offload:
         if (e.state() != item_state::resident || e.bytes < settings_.min_bytes) break;
         e.where = placement::offload;
-        count(reason::placed_anew, e);
+        ledger_.count(reason::placed_anew, e);
         if (e.host.is_good()) {
           let_be(e);
         } else if (!e.awaiting_offload.is_linked()) {
@@ -207,7 +209,7 @@ void session_core::place_anew() {
         break;
       case placement::recompute:
         if (!e.has_recipe || !(unsent || e.state() == item_state::resident)) break;
-        count(reason::placed_anew, e);
+        ledger_.count(reason::placed_anew, e);
         if (unsent) {
           drop_unsent(e);
         } else {

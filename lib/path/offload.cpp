@@ -34,9 +34,9 @@ void session_core::offload(entry& e) {
   }
   auto in_flight = store_.in_flight().reserve(e.bytes);
   if (!in_flight) {
-    met(item_event::offload_deferred, e);
-    count(reason::deferred_in_flight_full);
-    journal_.decided(e, reason::deferred_in_flight_full);
+    ledger_.met(item_event::offload_deferred, e);
+    ledger_.count(reason::deferred_in_flight_full);
+    ledger_.steps().decided(e, reason::deferred_in_flight_full);
     transfers_.defer(e);
     return;
   }
@@ -46,7 +46,7 @@ void session_core::offload(entry& e) {
     next_choice(e, reason::dropped_pinned_full, reason::kept_pinned_full);
     return;
   }
-  met(item_event::offload_begun, e);
+  ledger_.met(item_event::offload_begun, e);
   e.host.replace(std::move(*slot));
   transfer& t = transfers_.begin(e, copy_direction::device_to_host);
   t.to = e.host.address();
@@ -68,15 +68,15 @@ void session_core::offload_deferred() {
 /// The item cannot be ferried: its recipe takes over, or it stays.
 void session_core::next_choice(entry& e, reason dropped, reason kept) {
   e.where = e.has_recipe ? placement::recompute : placement::keep;
-  count(e.has_recipe ? dropped : kept, e);
+  ledger_.count(e.has_recipe ? dropped : kept, e);
   let_be(e);
 }
 
 void session_core::transfer_ended(transfer& ended) {
-  account(ended);
+  ledger_.transferred(ended);
   if (entry* const e = std::exchange(ended.item, nullptr)) {
     e->moving = nullptr;
-    met(end_of(ended), *e);
+    ledger_.met(end_of(ended), *e);
     if (ended.direction == copy_direction::device_to_host) {
       offload_ended(ended, *e);
     } else {

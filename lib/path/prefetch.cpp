@@ -23,7 +23,7 @@ namespace ferry::path {
 /// Into bytes that are free, or, if a way back has failed before, into those that it left to the item.
 void session_core::prefetch(entry& e, device_region&& region, event_handle position) {
   support::stage const here("ferry prefetch");
-  met(item_event::fetch_begun, e);
+  ledger_.met(item_event::fetch_begun, e);
   if (region) e.device.replace(std::move(region));
   try {
     transfers_.reserve();
@@ -47,15 +47,15 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   transfers_.submit(t);
 }
 
-/// By the host itself, ahead of need. A way back that has failed is tried again by whoever needs the item: a link that is
-/// broken for good would else be tried for ever.
+/// By the host itself, ahead of need. A way back that has failed is tried again by whoever needs the item: a link that
+/// is broken for good would else be tried for ever.
 bool session_core::may_be_sent_for(entry const& e) noexcept {
   return e.state() == item_state::hosted && e.moving == nullptr && !e.device && e.failure.empty();
 }
 
 void session_core::prefetch_ahead() {
   prefetch_due_ = false;
-  if (conductor_ != nullptr) {
+  if (following_ != nullptr) {
     fetch_planned();
     return;
   }
@@ -65,7 +65,7 @@ void session_core::prefetch_ahead() {
   order_.visit_next([&](entry& e) {
     if (!may_be_sent_for(e)) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes()) {
-      felt_.room_was_short = true;
+      ledger_.effects().room_was_short = true;
       return false;
     }
     auto region = tier.allocate(e.bytes, e.key.name);

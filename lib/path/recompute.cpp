@@ -43,7 +43,7 @@ class borrowed_inputs {
 
 void session_core::recompute(entry& e, stream_ref stream, reason why, outlook const& seen, std::size_t rows_there) {
   support::stage const here("ferry recompute");
-  met(item_event::recipe_begun, e);
+  ledger_.met(item_event::recipe_begun, e);
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
   rebuilding_.push_back(&e);
@@ -57,7 +57,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
       entry* const input = inputs.has(place) ? nullptr : &require_input(e, keys[place]);
       if (input == nullptr || (dropped_only && input->state() != item_state::dropped)) return;
       inputs.put(place, *input);
-      met(item_event::needed_by_recipe, *input);
+      ledger_.met(item_event::needed_by_recipe, *input);
       bring_back(*input, stream);
       input->restored = true;  // it stays for whoever asks next, as long as there is room
     };
@@ -78,18 +78,18 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   } catch (...) {
     rebuilding_.pop_back();
     if (e.device) e.add_use(stream);  // the recipe may have enqueued part of its work
-    met(item_event::recipe_failed, e);
+    ledger_.met(item_event::recipe_failed, e);
     e.device.disown();  // of what the link or the recipe has written, some may be missing
     e.advance(before);
     let_be(e);
     throw;
   }
   rebuilding_.pop_back();
-  met(item_event::recipe_enqueued, e);
+  ledger_.met(item_event::recipe_enqueued, e);
   e.advance(item_state::resident);
   ++e.stats.recomputes;
-  ++totals_.recomputes;
-  count(why, e, seen);
+  ++ledger_.totals().recomputes;
+  ledger_.count(why, e, seen);
 }
 
 entry& session_core::require_input(entry const& e, item_key const& key) {
@@ -114,8 +114,8 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   }
   e.device.written_by(store_.events().record(stream));
   auto const whole = ahead ? measurement::kind::recipe_ahead : measurement::kind::recipe;
-  measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);
-  if (e.recipe_us > 0) pace_.will_take(forecast_.part_of_recipe_us(e, e.how->rows - rows_there));
+  ledger_.measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);
+  if (e.recipe_us > 0) clock_.will_take(forecast_.part_of_recipe_us(e, e.how->rows - rows_there));
 }
 
 /// The stream is about to stand still for so long: recipes whose results are needed next run meanwhile, if bytes are
@@ -159,7 +159,7 @@ void session_core::idle_hint(double us) {
   require_step("idle_hint");
   if (!(us >= 0)) throw invalid_argument(fmt::format("idle_hint: {} microseconds; pass how long the stream idles", us));
   progress();
-  if (pace_.stream()) recompute_ahead(pace_.stream(), us);
+  if (clock_.stream()) recompute_ahead(clock_.stream(), us);
 }
 
 void session_core::throw_cycle(entry const& e) const {

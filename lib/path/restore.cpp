@@ -15,18 +15,18 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   require_step("restore");
   require_own(stream);
   entry& e = require(key);
-  met(item_event::needed, e);
+  ledger_.met(item_event::needed, e);
   enter_segment(pass::backward, key, stream);
-  pace_.called();
+  clock_.called();
   progress();
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);
-  journal_.needed(e);
+  ledger_.steps().needed(e);
   bring_back(e, stream);
   held.address_ = e.device.address();
   e.restored = true;
   ++e.stats.restores;
-  ++totals_.restores;
+  ++ledger_.totals().restores;
   bool const backward_begins = !order_.in_backward();
   order_.restored(e);
   if (recorder_.on()) recorder_.restored(e);
@@ -48,12 +48,12 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           wait_for_transfer(e);
           break;
         }
-        count(reason::offload_cancelled_by_restore, e);
+        ledger_.count(reason::offload_cancelled_by_restore, e);
         order_after_writer(e, stream);
         return;
       case item_state::resident:
         if (forecast_.is_lost(e) && forget_device_copy(e)) break;
-        count(reason::restored_resident, e);
+        ledger_.count(reason::restored_resident, e);
         order_after_writer(e, stream);
         return;
       case item_state::dropped:
@@ -87,7 +87,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
       case item_state::prefetching:
         switch (await_arrival(e, stream, !by_link, seen)) {
           case wait_result::arrived:
-            count(reason::restored_from_host, e, seen);
+            ledger_.count(reason::restored_from_host, e, seen);
             return;
           case wait_result::still_hosted:
             if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
@@ -111,7 +111,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
 
 /// Gives up the device bytes of an item that is lost there. True if it can be had another way.
 bool session_core::forget_device_copy(entry& e) {
-  met(item_event::found_lost, e);
+  ledger_.met(item_event::found_lost, e);
   if (e.leases > 1 || !(e.host.is_good() || e.has_recipe)) return false;
   e.advance(e.host.is_good() ? item_state::hosted : item_state::dropped);
   e.device.disown();
@@ -147,14 +147,15 @@ void session_core::wait_for_transfer(entry const& e) {
 /// A transfer that fails, or had been cancelled to make room, leaves the item hosted.
 session_core::wait_result session_core::await_arrival(entry& e, stream_ref stream, bool may_recompute, outlook& seen) {
   e.moving->urgent.store(true, std::memory_order_relaxed);
-  if (double const wait_us = forecast_.arrival_us(e); wait_us != decide::unknown_us) recompute_ahead(stream, wait_us - pace_.busy_us());
+  if (double const wait_us = forecast_.arrival_us(e); wait_us != decide::unknown_us)
+    recompute_ahead(stream, wait_us - clock_.busy_us());
   auto from = store_.events().record_if_possible(stream, event_timing::on);
   may_recompute = may_recompute && forecast_.rebuild_us(e, decide::unknown_us, 0) != decide::unknown_us;
   bool const see_it_arrive = settings_.verify == verify_mode::checksum;
   patience waiting(device_);
   for (progress(); e.state() == item_state::prefetching; progress()) {
     if (may_recompute && forecast_.recipe_is_sooner(e, seen)) {
-      measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
+      ledger_.measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
       return wait_result::recipe_is_sooner;
     }
     bool const issued = e.moving->phase.load(std::memory_order_acquire) == transfer_phase::issued;
@@ -166,11 +167,11 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
     }
   }
   if (e.state() == item_state::hosted) {
-    measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
+    ledger_.measure(measurement::kind::exposed_so_far, &e, std::move(from), stream);
     return wait_result::still_hosted;
   }
   if (e.state() == item_state::prefetching) device_.wait(stream, e.moving->done);
-  measure(measurement::kind::exposed, &e, std::move(from), stream);
+  ledger_.measure(measurement::kind::exposed, &e, std::move(from), stream);
   return wait_result::arrived;
 }
 

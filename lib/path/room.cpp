@@ -63,7 +63,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     progress();
     if ((region = allocate())) break;
     // What a plan has brought back early is there for a reason: rather wait for what the plan sends out.
-    bool const by_plan = conductor_ != nullptr && bytes_are_coming();
+    bool const by_plan = following_ != nullptr && bytes_are_coming();
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
@@ -84,8 +84,8 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     if ((region = allocate())) break;
     if (!give_way(true) && !ferry_again(true)) break;
   }
-  waited_for_bytes(blamed, waiting.waited_us());
-  if (from && pace_.knows_a_stretch()) measure(measurement::kind::starved, blamed, std::move(from), stream);
+  ledger_.waited_for_bytes(blamed, waiting.waited_us());
+  if (from && clock_.knows_a_stretch()) ledger_.measure(measurement::kind::starved, blamed, std::move(from), stream);
   if (!region) throw_no_room(bytes, name);
   note_forced_bytes();
   return std::move(*region);
@@ -107,14 +107,14 @@ bool session_core::give_way(bool firmly) {
   }
   if (farthest != nullptr) {
     bool const clean = farthest->host.is_good();
-    count(clean ? reason::evicted_for_space : reason::dropped_for_space, *farthest);
+    ledger_.count(clean ? reason::evicted_for_space : reason::dropped_for_space, *farthest);
     vacate(*farthest);
     return true;
   }
   if (farthest_prefetch != nullptr) {
-    met(item_event::fetch_called_off, *farthest_prefetch);
+    ledger_.met(item_event::fetch_called_off, *farthest_prefetch);
     farthest_prefetch->moving->cancel.store(true, std::memory_order_release);
-    count(reason::prefetch_cancelled_for_space, *farthest_prefetch);
+    ledger_.count(reason::prefetch_cancelled_for_space, *farthest_prefetch);
     return true;
   }
   return false;
@@ -143,7 +143,7 @@ bool session_core::leave_behind(entry& e, bool firmly) {
     return false;
   }
   if (!region) return false;
-  met(item_event::left_behind, e);
+  ledger_.met(item_event::left_behind, e);
   e.moving->left_behind = e.device.replace(std::move(*region));
   e.advance(item_state::hosted);  // what the transfer brings is not the item's any more
   return true;
@@ -189,8 +189,8 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
   constexpr double longest_us = 1e12;
   list_leaving();
-  if (conductor_ == nullptr) hurry(needed);  // a plan has put them in the order in which forward needs their bytes
-  double const wait_us = std::clamp(forecast_.room_us(leaving_, needed) - pace_.busy_us(), 0.0, longest_us);
+  if (following_ == nullptr) hurry(needed);  // a plan has put them in the order in which forward needs their bytes
+  double const wait_us = std::clamp(forecast_.room_us(leaving_, needed) - clock_.busy_us(), 0.0, longest_us);
   double const limit_us = wait_us - settings_.stall_tolerance_us;
   list_droppable();
   if (droppable_.empty()) return drop_result::never;
@@ -236,7 +236,7 @@ void session_core::list_droppable() {
 }
 
 void session_core::drop_for(drop_offer const& one, double wait_us) {
-  count(reason::dropped_instead_of_waiting, *one.item, {wait_us, one.cost_us});
+  ledger_.count(reason::dropped_instead_of_waiting, *one.item, {wait_us, one.cost_us});
   if (one.item->moving != nullptr) {
     drop_unsent(*one.item);
   } else {
@@ -283,7 +283,8 @@ bool session_core::rebuilding_fits(entry const& e) {
   std::size_t const outside = bytes_from_outside(e, e.key.segment, limit);
   if (outside == 0 || outside > limit) return outside == 0;
   bool const measured = measured_ && e.key.segment < measured_->segments.size();
-  std::size_t inside = measured ? measured_->segments[e.key.segment].backward_scratch_bytes : scratch_.last_peak_bytes();
+  std::size_t inside =
+      measured ? measured_->segments[e.key.segment].backward_scratch_bytes : scratch_.last_peak_bytes();
   for (auto const& other : store_.live()) {
     bool const beside = other.key.segment == e.key.segment && other.key.micro_batch == e.key.micro_batch;
     if (beside) inside += other.bytes;
@@ -306,7 +307,7 @@ std::size_t session_core::bytes_from_outside(entry const& e, std::uint32_t segme
 
 /// It is dropped as soon as its transfer has been called off.
 void session_core::drop_unsent(entry& e) {
-  met(item_event::offload_called_off, e);
+  ledger_.met(item_event::offload_called_off, e);
   e.where = placement::recompute;
   e.moving->cancel.store(true, std::memory_order_release);
 }
@@ -314,7 +315,7 @@ void session_core::drop_unsent(entry& e) {
 /// Sends out an item that came back and is not in use, for a policy that ferries. `firmly`: also one that a plan would
 /// rather keep and that nothing can rebuild.
 bool session_core::ferry_again(bool firmly) {
-  bool const planned = conductor_ != nullptr || policy_.planning();
+  bool const planned = following_ != nullptr || policy_.planning();
   for (auto& e : store_.live()) {
     bool const may_go = e.where == placement::offload ||
                         (firmly && planned && !e.has_recipe && e.stats.last != reason::kept_after_failed_offload);
@@ -358,7 +359,7 @@ void session_core::throw_no_room(std::size_t bytes, label const& name) {
                         format_bytes(tier.bytes().free_bytes()), format_bytes(tier.largest_free_bytes()));
   } else if (settings_.policy.kind == policy_kind::keep) {
     text += "; raise FERRY_BUDGET, or let Ferry move or drop items: FERRY_POLICY=offload or recompute";
-  } else if (totals_.count(reason::kept_pinned_full) > 0) {
+  } else if (ledger_.totals().count(reason::kept_pinned_full) > 0) {
     text += "; raise FERRY_HOST_BUDGET, which is used up, or FERRY_BUDGET";
   } else {
     text += "; raise FERRY_BUDGET, give the kept items recipes, or choose FERRY_POLICY=offload";

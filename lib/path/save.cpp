@@ -31,7 +31,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   }
   require_rows(key, memory.bytes(), how);
   enter_segment(pass::forward, key, stream);
-  pace_.called();
+  clock_.called();
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
   auto region = scratch_.let_go(memory.slot_);
@@ -52,7 +52,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   }
   require_rows(key, memory.bytes, how);
   enter_segment(pass::forward, key, stream);
-  pace_.called();
+  clock_.called();
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
   return settle_in(e, make_room_adopting(memory, stream), std::move(ready), stream, std::move(on_release),
@@ -62,7 +62,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
 lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,
                               release_callback on_release, recipe how) {
   support::stage const here("ferry save");
-  met(item_event::saved, e);
+  ledger_.met(item_event::saved, e);
   store_.make_resident(e, std::move(region), std::move(ready));
   if (how) {
     e.has_recipe = true;
@@ -73,18 +73,18 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   e.had_recipe = e.has_recipe;
   e.restored = false;
   e.failure.clear();
-  e.saved_in_step = totals_.steps;
+  e.saved_in_step = ledger_.totals().steps;
   e.stats.bytes = e.bytes;
   ++e.stats.saves;
-  ++totals_.saves;
+  ++ledger_.totals().saves;
 
   if (recorder_.on()) recorder_.saved(e);
-  journal_.saved(e);
+  ledger_.steps().saved(e);
 
   auto const [where, why] = decide(e);
   e.where = where;
   e.may_drop = e.has_recipe && !(where == placement::keep && policy_.keep_is_firm());
-  count(why, e);
+  ledger_.count(why, e);
 
   lease held = lend(e, stream);
   try {
@@ -115,7 +115,7 @@ void session_core::end(lease& ended) noexcept {
   ended.core_ = nullptr;
   ended.address_ = nullptr;
   if (--e.leases == 0) {
-    met(item_event::let_go, e);
+    ledger_.met(item_event::let_go, e);
     if (e.state() == item_state::offloading) store_.mark_uses(e);
     let_be(e);
   }
@@ -140,7 +140,7 @@ void session_core::let_be(entry& e) noexcept {
 
 /// The device bytes go; if there is a host copy, the item can still come from there.
 void session_core::vacate(entry& e) noexcept {
-  met(e.host.is_good() ? item_event::evicted : item_event::dropped, e);
+  ledger_.met(e.host.is_good() ? item_event::evicted : item_event::dropped, e);
   if (e.host.is_good()) {
     store_.evict(e);
   } else {

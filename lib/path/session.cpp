@@ -9,6 +9,7 @@
 
 #include "ferry/error.hpp"
 #include "path/session_core.hpp"
+#include "support/explain.hpp"
 #include "support/pause.hpp"
 
 namespace ferry::path {
@@ -35,20 +36,17 @@ store::store_limits limits_of(device& on, config const& settings) {
 
 session_core::session_core(device& on, config settings)
     : device_(on),
-      listener_(on.order()),
       settings_(std::move(settings)),
       log_(settings_.log),
       store_(on, limits_of(on, settings_)),
       policy_(settings_),
       order_(store_),
-      pace_(on),
-      recorder_(pace_),
-      journal_(on, settings_, log_, store_),
+      clock_(on),
+      recorder_(clock_),
+      ledger_(on, settings_, log_, store_, clock_),
       transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}),
-      forecast_(on, store_, transfers_.link(), pace_, settings_) {
-  felt_.virtual_clock = on.time() != nullptr;
+      forecast_(on, store_, transfers_.link(), clock_, settings_) {
   require_ascending(settings_.link_schedule);
-  measurements_.reserve(256);
   droppable_.reserve(64);
   reaching_.reserve(64);
   leaving_.reserve(64);
@@ -73,7 +71,7 @@ void session_core::wait_for_all_transfers() noexcept {
 void session_core::close() noexcept {
   release_everything();
   name_idle_settings();
-  finish_journal();
+  finish_log();
   let_go();
 }
 
@@ -82,10 +80,54 @@ void session_core::release_everything() noexcept {
   auto& live = store_.live();
   for (auto e = live.begin(); e != live.end();) {
     entry& item = *e++;  // first, because releasing unlinks it
-    met(item_event::swept, item);
+    ledger_.met(item_event::swept, item);
     item.release_asked = true;
     let_be(item);
   }
+}
+
+/// At the session's end: a setting that does nothing would else go unnoticed. Of a step that broke off nothing can be
+/// told.
+void session_core::name_idle_settings() noexcept {
+  if (ledger_.totals().steps == 0 || in_step_ || settings_.given.empty()) return;
+  try {
+    for (auto const& one : stats().settings_without_effect) log_.info("{} had no effect: {}", one.variable, one.why);
+  } catch (std::exception const& problem) {
+    log_.info("which settings had no effect is not known: {}", problem.what());
+  }
+}
+
+void session_core::finish_log() noexcept {
+  if (!ledger_.steps().on()) return;
+  try {
+    // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work
+    // is the trainer's, who may never let it end.
+    constexpr double long_enough_us = 1e6;
+    if (holders_ == 1) wait_for_all_transfers();
+    patience waiting(device_);
+    for (ledger_.take_measurements(false); !(ledger_.measured_all() && ledger_.steps().marks_passed());
+         ledger_.take_measurements(false)) {
+      if (holders_ > 1 || waiting.waited_us() > long_enough_us) break;
+      waiting.wait();
+    }
+  } catch (std::exception const& problem) {
+    log_.info("what the last step took is not known in full: {}", problem.what());
+  }
+  try {
+    ledger_.steps().finish(stats());
+  } catch (std::exception const& problem) {
+    log_.error("the last statistics are lost: {}", problem.what());
+  }
+}
+
+std::string session_core::explain() { return support::explain_losses(stats(), settings_); }
+
+session_stats session_core::stats() {
+  progress();
+  ledger_.take_measurements(false);
+  ledger_.effects().placed_by_function = policy_.has_function();
+  ledger_.effects().weighed |= forecast_.has_weighed();
+  return ledger_.stats(transfers_.link(), settings_);
 }
 
 void session_core::begin_step() {
@@ -93,29 +135,29 @@ void session_core::begin_step() {
   progress();
   change_budget();
   follow_link_schedule();
-  if (recorder_.on()) pace_.wait_until_over();  // what is planned for is measured to its end
-  take_measurements(policy_.measuring() || recorder_.on());
+  if (recorder_.on()) clock_.wait_until_over();  // what is planned for is measured to its end
+  ledger_.take_measurements(policy_.measuring() || recorder_.on());
   plan_if_ready();
-  policy_.learn(store_, totals_.steps, forced_peak_bytes_);
-  if (measurements_.empty() && totals_.steps > steps_remembered) {
-    store_.forget_unused(totals_.steps - steps_remembered);
+  policy_.learn(store_, ledger_.totals().steps, forced_peak_bytes_);
+  if (ledger_.measured_all() && ledger_.totals().steps > steps_remembered) {
+    store_.forget_unused(ledger_.totals().steps - steps_remembered);
   }
   order_.begin_step();
-  pace_.begin_step();
+  clock_.begin_step();
   adapt();
   take_up_plan();
   choose_plan();
-  bool const to_plan = policy_.planning() && conductor_ == nullptr && !planning_given_up_ && !replanner_.busy();
+  bool const to_plan = policy_.planning() && following_ == nullptr && !planning_given_up_ && !replanner_.busy();
   recorder_.begin_step(record_ || to_plan);
-  if (conductor_ != nullptr) conductor_->begin_step();
+  if (following_ != nullptr) following_->begin_step();
   off_plan_ = false;
   due_fetches_.clear();
   scratch_.begin_step();
   segment_entered_ = false;
   first_bounded_ = 0;
   in_step_ = true;
-  ++totals_.steps;
-  write_journal();
+  ++ledger_.totals().steps;
+  ledger_.begin_step(followed(), transfers_.first_open_step());
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->start_clock();
   }
@@ -125,18 +167,18 @@ void session_core::begin_step() {
 void session_core::end_step() {
   require_step("end_step");
   progress();
-  pace_.end_step(store_.events());
+  clock_.end_step(store_.events());
   in_step_ = false;
   for (auto& e : store_.live()) {
-    if (!e.restored) count(reason::unused_at_end_of_step, e);
+    if (!e.restored) ledger_.count(reason::unused_at_end_of_step, e);
     if (e.leases > 0) {
       log_.warning("{} is still leased at the end of the step; it is released when its lease ends", to_string(e.key));
     }
   }
   release_everything();
   order_.end_step();
-  journal_.end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
-                    transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
+  ledger_.steps().end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
+                           transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
   scratch_.end_step();
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->stop_clock();
@@ -167,7 +209,7 @@ void session_core::require_own(stream_ref stream) const {
 entry& session_core::require(item_key const& key) {
   if (entry* const e = store_.find(key); e != nullptr && !e->release_asked) return *e;
   auto const known = store_.entries().find(key);
-  bool const was_here = known != store_.entries().end() && known->second.saved_in_step == totals_.steps;
+  bool const was_here = known != store_.entries().end() && known->second.saved_in_step == ledger_.totals().steps;
   throw unknown_key(fmt::format("{} {}", to_string(key),
                                 was_here ? "has been released; restore it before you release it"
                                          : "was not saved in this step; check its micro-batch, segment and name"));
@@ -176,22 +218,30 @@ entry& session_core::require(item_key const& key) {
 void session_core::enter_segment(pass which, item_key const& key, stream_ref stream) {
   bool const same_segment = key.segment == last_segment_.segment && key.micro_batch == last_segment_.micro_batch;
   if (segment_entered_ && same_segment && which == last_pass_) return;
-  pace_.entered(which, key, stream, store_.events());
+  clock_.entered(which, key, stream, store_.events());
   segment_entered_ = true;
   last_segment_ = key;
   last_pass_ = which;
   if (recorder_.on()) recorder_.entered(which, key);
-  journal_.entered(which, key, stream);
+  ledger_.steps().entered(which, key, stream);
   bound_run_ahead();
   // Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
   learnt_late_ |= learn();
-  if (conductor_ != nullptr) conduct(which, key, stream);
+  if (following_ != nullptr) conduct(which, key, stream);
+}
+
+/// Would a bound of one segment, the default, have held the host back here?
+void session_core::note_run_ahead() {
+  auto const entered = clock_.stretches();
+  if (ledger_.effects().ran_further_ahead || settings_.run_ahead == 1 || entered.size() < 2) return;
+  event_handle const& one_before = entered[entered.size() - 2].from;
+  ledger_.effects().ran_further_ahead = device_.query(one_before.ref()) == event_status::pending;
 }
 
 /// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
 /// transfers in hand.
 void session_core::bound_run_ahead() {
-  auto const entered = pace_.stretches();
+  auto const entered = clock_.stretches();
   note_run_ahead();
   unsigned const run_ahead = settings_.run_ahead;
   if (entered.size() < first_bounded_ + run_ahead + 1) return;
@@ -202,10 +252,10 @@ void session_core::bound_run_ahead() {
     for (progress(); (status = device_.query(oldest.ref())) == event_status::pending; progress()) {
       wait_while_ahead(waiting);
     }
-    held_back(waiting.waited_us());
+    ledger_.held_back(waiting.waited_us());
   }
   if (status == event_status::failed) {
-    first_bounded_ = pace_.stretches().size();  // one failure is reported once
+    first_bounded_ = clock_.stretches().size();  // one failure is reported once
     device_.synchronize(oldest.ref());
   }
 }
@@ -215,7 +265,7 @@ void session_core::progress() {
     while (transfer* const ended = transfers_.next_ended()) transfer_ended(*ended);
     if (transfers_.any_deferred()) offload_deferred();
     store_.notify_releases();
-    if (measurements_.size() >= 64) take_measurements(false);
+    if (ledger_.measured_much()) ledger_.take_measurements(false);
     if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
   } while (transfers_.has_ended_at_once());
 }
@@ -242,7 +292,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   require_own(stream);
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
-  journal_.allocated(stream);
+  ledger_.steps().allocated(stream);
   auto region = make_room(bytes, purpose, stream);
   try {
     store_.device_tier().order_after_uses(region, stream);
@@ -273,7 +323,7 @@ void session_core::free(block& freed) noexcept {
 void session_core::release(item_key const& key) {
   require_step("release");
   entry& e = require(key);
-  met(item_event::release_asked, e);
+  ledger_.met(item_event::release_asked, e);
   e.release_asked = true;
   let_be(e);
   see_to_others("release");

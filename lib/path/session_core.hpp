@@ -16,16 +16,15 @@
 #include <vector>
 
 #include "decide/forecast.hpp"
+#include "decide/need_order.hpp"
+#include "decide/policy.hpp"
+#include "decide/profile_recorder.hpp"
+#include "decide/step_clock.hpp"
 #include "ferry/session.hpp"
-#include "path/conductor.hpp"
-#include "path/effects.hpp"
-#include "path/journal.hpp"
-#include "path/need_order.hpp"
-#include "path/pace.hpp"
-#include "path/plan_set.hpp"
-#include "path/policy.hpp"
-#include "path/recorder.hpp"
-#include "path/replanner.hpp"
+#include "follow/followed_plan.hpp"
+#include "follow/plan_set.hpp"
+#include "follow/replanner.hpp"
+#include "observe/ledger.hpp"
 #include "path/scratch.hpp"
 #include "path/transfers.hpp"
 #include "store/happenings.hpp"
@@ -36,6 +35,18 @@
 
 namespace ferry::path {
 
+using decide::decision;
+using decide::forecast;
+using decide::need_order;
+using decide::pass;
+using decide::policy;
+using decide::profile_recorder;
+using decide::step_clock;
+using follow::followed_plan;
+using follow::plan_set;
+using follow::planning_task;
+using follow::replanner;
+using observe::measurement;
 using store::device_region;
 using store::entry;
 using store::event_handle;
@@ -75,7 +86,7 @@ class session_core {
   void set_placement(placement_function choose);
   void follow(plan planned);
   [[nodiscard]] plan const* followed() const noexcept {
-    return conductor_ != nullptr ? &conductor_->followed() : nullptr;
+    return following_ != nullptr ? &following_->followed() : nullptr;
   }
   void set_budget(byte_amount budget);
   void idle_hint(double us);
@@ -104,47 +115,9 @@ class session_core {
   void wait_while_ahead(patience& waiting);
   void wait_for_all_transfers() noexcept;
 
-  /// Something that was timed on a stream, to be read once it is over.
-  struct measurement {
-    enum class kind : std::uint8_t {
-      exposed,         // compute stood still until the item was there
-      exposed_so_far,  // until it was decided not to wait any longer
-      starved,         // while the host waited for bytes
-      recipe,
-      recipe_ahead,
-      part_of_recipe,
-    };
-    kind what;
-    entry* item;
-    event_handle from;
-    event_handle to;
-    pace::stretch_id in;
-    journal::place place;
-  };
-
-  // books.cpp: what happened, and why
-  void met(item_event what, entry const& e) const {
-    if (listener_ != nullptr) tell_listener(what, e);
-  }
-  void tell_listener(item_event what, entry const& e) const;
-  void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
-  void count(reason why, entry& e, outlook const& seen = {}) noexcept {
-    e.stats.last = why;
-    count(why);
-    felt_.weighed |= seen.transfer_us > 0 && seen.recipe_us > 0;
-    if (journal_.on()) journal_.decided(e, why, seen);
-  }
-  /// Times the stream from `from` until now, for the item's account.
-  void measure(measurement::kind what, entry* e, event_handle from, stream_ref stream) noexcept;
-  void take_measurements(bool wait);
-  void account(measurement const& m, double took_us);
-  void account(transfer const& ended);
-  void waited_for_bytes(entry const* blamed, double us);
-  void held_back(double us);
   void note_run_ahead();
   void name_idle_settings() noexcept;
-  void write_journal();
-  void finish_journal() noexcept;
+  void finish_log() noexcept;
 
   // adjust.cpp: what changes between steps
   void change_budget();
@@ -269,7 +242,6 @@ class session_core {
 
   support::process_mark made_in_;
   device& device_;
-  order_hooks* const listener_;  // null unless order is checked
   config settings_;
   support::logger log_;
   std::uint32_t holders_ = 1;
@@ -278,13 +250,12 @@ class session_core {
   store::tiered_store store_;
   policy policy_;
   need_order order_;
-  pace pace_;
-  recorder recorder_;
+  step_clock clock_;
+  profile_recorder recorder_;
   plan_set plans_;
-  conductor* conductor_ = nullptr;  // of the plans; null without any, and while the trainer's function decides
-  bool off_plan_ = false;           // the step was begun with another of the plans
-  journal journal_;
-  effects felt_;
+  followed_plan* following_ = nullptr;  // of the plans; null without any, and while the trainer's function decides
+  bool off_plan_ = false;               // the step was begun with another of the plans
+  observe::ledger ledger_;
   std::vector<due_fetch> due_fetches_;  // that have not begun, in the plan's order
   bool record_ = false;
   std::optional<profile> measured_;  // what the plan in force was made from
@@ -329,12 +300,10 @@ class session_core {
 
   scratch scratch_;
   std::vector<entry*> rebuilding_;  // recipes that wait for their inputs, outermost first
-  std::vector<measurement> measurements_;
   std::size_t forced_peak_bytes_ = 0;
-  session_stats totals_;
 
   transfers transfers_;  // its thread ends before what it works on
-  decide::forecast forecast_;
+  forecast forecast_;
 };
 
 }  // namespace ferry::path

@@ -22,9 +22,9 @@
 #include <thread>
 #include <vector>
 
+#include "decide/link_estimate.hpp"
 #include "decide/link_view.hpp"
 #include "ferry/device.hpp"
-#include "path/link_estimate.hpp"
 #include "store/happenings.hpp"
 #include "store/transfer.hpp"
 #include "support/doorbell.hpp"
@@ -32,6 +32,7 @@
 namespace ferry::path {
 
 using decide::link_counters;
+using decide::link_estimate;
 using store::transfer;
 using store::transfer_event;
 using store::transfer_phase;

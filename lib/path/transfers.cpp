@@ -1,5 +1,7 @@
 #include "path/transfers.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace ferry::path {
@@ -25,7 +27,7 @@ transfer& transfers::begin(entry& e, copy_direction direction) {
   // Whose it is: the item may be released before what moves it has ended.
   t.key = e.key;
   t.saved_in_step = e.saved_in_step;
-  t.journal_line = e.journal_line;
+  t.log_line = e.log_line;
   t.submitted = true;
   t.phase.store(transfer_phase::queued, std::memory_order_relaxed);
   t.cancel.store(false, std::memory_order_relaxed);
@@ -49,6 +51,14 @@ transfer* transfers::next_ended() {
   ended->in_flight = {};
   ended->gates.clear();
   return ended;
+}
+
+std::uint64_t transfers::first_open_step() const noexcept {
+  auto first = std::numeric_limits<std::uint64_t>::max();
+  for (auto const& t : records_) {
+    if (t->submitted) first = std::min(first, t->saved_in_step);
+  }
+  return first;
 }
 
 std::size_t transfers::coming_bytes() const noexcept {

@@ -37,6 +37,8 @@ class transfers {
   [[nodiscard]] std::size_t under_way() const noexcept { return under_way_; }
   /// All records, those that are not under way too.
   [[nodiscard]] std::span<std::unique_ptr<transfer> const> records() const noexcept { return records_; }
+  /// The first step that one under way belongs to; the largest number if none does.
+  [[nodiscard]] std::uint64_t first_open_step() const noexcept;
   /// All that the link still has to bring back.
   [[nodiscard]] std::size_t coming_bytes() const noexcept;
 

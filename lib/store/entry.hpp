@@ -62,7 +62,7 @@ struct entry {
   release_callback on_release;         ///< with adopted memory
   std::string failure;                 ///< why the last way back from the host failed
   double moved_us = 0;                 ///< time its transfers took, hidden or not
-  std::uint32_t journal_line = never;  ///< its place in the journal of the step that saved it
+  std::uint32_t log_line = never;  ///< its place in the log of the step that saved it
   double recipe_us = -1;               ///< how long its recipe takes; below zero if that is not known
 
   [[nodiscard]] item_state state() const noexcept { return state_; }

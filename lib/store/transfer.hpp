@@ -42,7 +42,7 @@ struct transfer {
   // The session's own notes.
   bool submitted = false;
   bool orphaned = false;           ///< its item was released meanwhile; what it still touches of it is below
-  std::uint32_t journal_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
+  std::uint32_t log_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
   item_key key;
   std::uint64_t saved_in_step = 0;
   entry* item = nullptr;  ///< null once it has been released

@@ -92,7 +92,8 @@ TEST(SessionProperty, LearnsTheOrderOfAnyTraining) {
 
 TEST(SessionProperty, RecipesAndTransfersTakeOverFromEachOther) {
   coverage total;
-  bool const all = check_programs(100, 8, any_training_behind_a_slow_link, [&](program const& p) { return problems_of(p, total); });
+  bool const all =
+      check_programs(100, 8, any_training_behind_a_slow_link, [&](program const& p) { return problems_of(p, total); });
   total.print();
   if (!all) return;
   total.expect({reason::restored_from_host, reason::recomputed_by_plan, reason::recomputed_sooner_than_transfer});
@@ -108,7 +109,8 @@ program any_program_with_faults() {
 
 TEST(SessionProperty, LosesNothingToFaults) {
   coverage total;
-  bool const all = check_programs(1000, 12, any_program_with_faults, [&](program const& p) { return problems_of(p, total); });
+  bool const all =
+      check_programs(1000, 12, any_program_with_faults, [&](program const& p) { return problems_of(p, total); });
   total.print();
   if (!all) return;
   EXPECT_GT(total.strikes, 0U);

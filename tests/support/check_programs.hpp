@@ -1,5 +1,6 @@
-// rapidcheck properties of programs whose outcome may depend on timing: they say how many programs they want and how long
-// these may take, tell what the first failure was (a smaller one may not fail again), and stop shrinking after a while.
+// rapidcheck properties of programs whose outcome may depend on timing: they say how many programs they want and how
+// long these may take, tell what the first failure was (a smaller one may not fail again), and stop shrinking after a
+// while.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ inline constexpr int programs_at_once = 50;
 
 /// Checks `property(program) -> problems` for programs drawn by `draw()`; false if it failed.
 template <typename Draw, typename Property>
-[[nodiscard]] bool check_some_programs(rc::detail::TestParams const& params, Draw const& draw, Property const& property) {
+[[nodiscard]] bool check_some_programs(rc::detail::TestParams const& params, Draw const& draw,
+                                       Property const& property) {
   using clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds patience{20};
   auto const* const test = ::testing::UnitTest::GetInstance()->current_test_info();
@@ -57,8 +59,9 @@ template <typename Draw, typename Property>
   return false;
 }
 
-/// Checks `property(program) -> problems` for `count` programs drawn by `draw()`, or for as many as the seconds permit. True
-/// if it was all of them and none failed. RC_PARAMS in the environment (seed=S max_success=N) says which, and no others.
+/// Checks `property(program) -> problems` for `count` programs drawn by `draw()`, or for as many as the seconds permit.
+/// True if it was all of them and none failed. RC_PARAMS in the environment (seed=S max_success=N) says which, and no
+/// others.
 template <typename Draw, typename Property>
 bool check_programs(int count, double everyday_seconds, Draw const& draw, Property const& property) {
   auto params = rc::detail::configuration().testParams;

@@ -51,8 +51,9 @@ struct fault_coverage {
   }
 };
 
-/// Calls `run(seed)` for `count` seeds from `first` on, as long as it returns true; or for as many as the seconds permit, from
-/// another one of them on each time, which is printed. FAULT_SCHEDULES=n makes it so many, FAULT_SEED=s that one only.
+/// Calls `run(seed)` for `count` seeds from `first` on, as long as it returns true; or for as many as the seconds
+/// permit, from another one of them on each time, which is printed. FAULT_SCHEDULES=n makes it so many, FAULT_SEED=s
+/// that one only.
 template <typename Run>
 void for_each_schedule(std::uint64_t first, std::uint64_t count, double everyday_seconds, Run const& run) {
   if (char const* const only = std::getenv("FAULT_SEED")) {

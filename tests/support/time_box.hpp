@@ -1,5 +1,6 @@
-// How long random programs of one property may take. Everyday runs have a few seconds for each, so that nobody waits for
-// what gets rarer with every program; `scripts/test --long` gives them minutes. What they were drawn from is printed.
+// How long random programs of one property may take. Everyday runs have a few seconds for each, so that nobody waits
+// for what gets rarer with every program; `scripts/test --long` gives them minutes. What they were drawn from is
+// printed.
 #pragma once
 
 #include <chrono>

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ferry/ferry.hpp"
-#include "path/effects.hpp"
+#include "observe/setting_effects.hpp"
 
 namespace {
 
@@ -14,8 +14,8 @@ using ferry::config;
 using ferry::decision_record;
 using ferry::reason;
 using ferry::session_stats;
-using ferry::path::effects;
-using ferry::path::settings_without_effect;
+using ferry::observe::setting_effects;
+using ferry::observe::settings_without_effect;
 using ferry::support::duration_words;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
@@ -108,7 +108,7 @@ TEST(Config, RemembersWhatWasGivenAwayFromItsDefault) {
 }
 
 /// Why the one setting that was given had no effect; empty if it had.
-std::string idle(char const* entry, session_stats const& stats, effects const& felt = {}) {
+std::string idle(char const* entry, session_stats const& stats, setting_effects const& felt = {}) {
   auto const found = settings_without_effect(stats, config::from_entries({entry}), felt);
   if (found.empty()) return {};
   EXPECT_EQ(found.size(), 1U);
@@ -159,7 +159,7 @@ TEST(SettingsWithoutEffect, LimitsThatWereNeverReached) {
 TEST(SettingsWithoutEffect, TheBudgetIfItWasNeverShortAndNothingWasPlannedForIt) {
   session_stats stats;
   stats.device.peak_bytes = 5 * mib;
-  auto const given = [&](char const* policy, effects const& felt) {
+  auto const given = [&](char const* policy, setting_effects const& felt) {
     auto settings = config::from_entries({"FERRY_BUDGET=1GiB"});
     settings.policy.kind = config::from_entries({policy}).policy.kind;
     auto const found = settings_without_effect(stats, settings, felt);

@@ -116,7 +116,7 @@ class Forecast : public LinkView {
   config settings_;
   stream stream_{*device_, stream_kind::compute, "compute"};
   store::tiered_store store_{*device_, {std::size_t{1} << 20, std::size_t{1} << 20, std::size_t{1} << 20}};
-  path::pace clock_{*device_};
+  step_clock clock_{*device_};
   std::optional<forecast> forecast_;
 };
 

@@ -1,5 +1,5 @@
 // The link's speed from its chunks, and the middle of a few values.
-#include "path/link_estimate.hpp"
+#include "decide/link_estimate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "support/recent.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 namespace {
 
 constexpr std::size_t chunk = 1'000'000;
@@ -142,4 +142,4 @@ TEST(RecentValues, TheMiddleIsTheMiddleInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace ferry::path
+}  // namespace ferry::decide

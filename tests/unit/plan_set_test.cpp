@@ -1,12 +1,12 @@
 // Plans for several links: which one is chosen, and where the next one goes on.
-#include "path/plan_set.hpp"
+#include "follow/plan_set.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace ferry::path {
+namespace ferry::follow {
 namespace {
 
 using kind = plan_operation::kind;
@@ -15,7 +15,7 @@ constexpr double derating = 0.9;
 
 plan_set all_links() {
   std::vector<plan_set::choice> choices;
-  for (double const factor : plan_set::link_factors) choices.push_back({factor, conductor(plan{})});
+  for (double const factor : plan_set::link_factors) choices.push_back({factor, followed_plan(plan{})});
   return plan_set(std::move(choices));
 }
 
@@ -104,8 +104,8 @@ TEST(PlanSet, ClimbsDownAndUpTheLadder) {
 
 TEST(PlanSet, DoesWithThosePlansThereAre) {
   std::vector<plan_set::choice> choices;
-  choices.push_back({1, conductor(plan{})});
-  choices.push_back({0.25, conductor(plan{})});  // none fitted in between
+  choices.push_back({1, followed_plan(plan{})});
+  choices.push_back({0.25, followed_plan(plan{})});  // none fitted in between
   plan_set plans(std::move(choices));
   EXPECT_TRUE(plans.choose(0.7, derating));
   EXPECT_EQ(plans.factor(), 0.25);
@@ -141,7 +141,7 @@ plan three_segments(double waiting_us = 0) {
 item_key at(std::uint32_t segment, std::uint32_t micro_batch = 0) { return {micro_batch, segment, "h"}; }
 
 TEST(Conductor, TellsHowLongUntilABackward) {
-  conductor conducts(three_segments());
+  followed_plan conducts(three_segments());
   EXPECT_EQ(conducts.until_backward_us(0), std::nullopt) << "nothing has begun";
   static_cast<void>(conducts.enter(pass::forward, at(0)));
   EXPECT_EQ(conducts.until_backward_us(2), 30);
@@ -159,8 +159,8 @@ TEST(Conductor, TellsHowLongUntilABackward) {
 }
 
 TEST(Conductor, GoesOnWhereAnotherHasGotTo) {
-  conductor first(three_segments());
-  conductor second(three_segments(7));
+  followed_plan first(three_segments());
+  followed_plan second(three_segments(7));
   static_cast<void>(first.enter(pass::forward, at(0)));
   static_cast<void>(first.enter(pass::forward, at(1)));
   second.go_on_from(first);
@@ -175,8 +175,8 @@ TEST(Conductor, GoesOnWhereAnotherHasGotTo) {
 }
 
 TEST(Conductor, GoesOnInBackwardToo) {
-  conductor first(three_segments());
-  conductor second(three_segments());
+  followed_plan first(three_segments());
+  followed_plan second(three_segments());
   for (std::uint32_t s = 0; s < 3; ++s) static_cast<void>(first.enter(pass::forward, at(s)));
   static_cast<void>(first.enter(pass::backward, at(2)));
   second.go_on_from(first);
@@ -184,8 +184,8 @@ TEST(Conductor, GoesOnInBackwardToo) {
 }
 
 TEST(Conductor, GoesOnFromOneThatHasNotBegunAtTheBeginning) {
-  conductor const first(three_segments());
-  conductor second(three_segments());
+  followed_plan const first(three_segments());
+  followed_plan second(three_segments());
   static_cast<void>(second.enter(pass::forward, at(0)));
   second.go_on_from(first);
   EXPECT_EQ(second.until_backward_us(0), std::nullopt);
@@ -194,7 +194,7 @@ TEST(Conductor, GoesOnFromOneThatHasNotBegunAtTheBeginning) {
 }
 
 TEST(Conductor, EveryMicroBatchBeginsAnew) {
-  conductor conducts(three_segments());
+  followed_plan conducts(three_segments());
   for (std::uint32_t micro_batch = 0; micro_batch < 2; ++micro_batch) {
     for (std::uint32_t s = 0; s < 3; ++s) static_cast<void>(conducts.enter(pass::forward, at(s, micro_batch)));
     EXPECT_EQ(conducts.until_backward_us(2), 10);
@@ -206,7 +206,7 @@ TEST(Conductor, EveryMicroBatchBeginsAnew) {
 }
 
 TEST(Conductor, WhatIsNotForeseenIsLeftAlone) {
-  conductor conducts(three_segments());
+  followed_plan conducts(three_segments());
   static_cast<void>(conducts.enter(pass::forward, at(0)));
   EXPECT_TRUE(conducts.enter(pass::backward, at(1)).empty()) << "out of order";
   EXPECT_EQ(conducts.until_backward_us(2), 30) << "and it stays where it was";
@@ -215,4 +215,4 @@ TEST(Conductor, WhatIsNotForeseenIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace ferry::path
+}  // namespace ferry::follow

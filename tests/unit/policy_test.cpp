@@ -1,11 +1,11 @@
 // Policies by hand, from what is known of an item to its placement.
-#include "path/policy.hpp"
+#include "decide/policy.hpp"
 
 #include <gtest/gtest.h>
 
 #include "support/test_devices.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 namespace {
 
 config settings_for(policy_kind kind, unsigned every = 0) {
@@ -94,4 +94,4 @@ TEST(Policy, AFunctionOverrides) {
 }
 
 }  // namespace
-}  // namespace ferry::path
+}  // namespace ferry::decide

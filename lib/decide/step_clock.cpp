@@ -1,13 +1,13 @@
-#include "path/pace.hpp"
+#include "decide/step_clock.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "support/pause.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 
-void pace::begin_step() {
+void step_clock::begin_step() {
   std::swap(before_, now_);
   learnt_ = before_.stretches.empty() || !before_.end;
   now_.number = before_.number + 1;
@@ -18,11 +18,11 @@ void pace::begin_step() {
   reached_ = 0;
 }
 
-void pace::end_step(store::event_pool& events) {
+void step_clock::end_step(store::event_pool& events) {
   if (stream_ && !now_.stretches.empty()) now_.end = events.record_if_possible(stream_, event_timing::on);
 }
 
-void pace::wait_until_over() {
+void step_clock::wait_until_over() {
   if (!now_.end) return;
   patience waiting(device_);
   auto const pass = [&](store::event_handle const& mark) {
@@ -32,32 +32,32 @@ void pace::wait_until_over() {
   pass(now_.end);
 }
 
-void pace::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
+void step_clock::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
   stream_ = stream;
   now_.stretches.push_back({which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, 0});
 }
 
-pace::stretch* pace::find(stretch_id id) noexcept {
+step_clock::stretch* step_clock::find(stretch_id id) noexcept {
   for (auto* const step : {&now_, &before_}) {
     if (id >= step->first && id - step->first < step->stretches.size()) return &step->stretches[id - step->first];
   }
   return nullptr;
 }
 
-void pace::stood_still(stretch_id in, double us) noexcept {
+void step_clock::stood_still(stretch_id in, double us) noexcept {
   if (auto* const s = find(in)) s->still_us += us;
 }
 
-void pace::recipe_took(stretch_id in, double us) noexcept {
+void step_clock::recipe_took(stretch_id in, double us) noexcept {
   if (auto* const s = find(in)) s->recipes_us += us;
 }
 
-double pace::lasted_us(one_step const& in, std::size_t index) const {
+double step_clock::lasted_us(one_step const& in, std::size_t index) const {
   auto const& to = index + 1 < in.stretches.size() ? in.stretches[index + 1].from : in.end;
   return store::elapsed_us(device_, in.stretches[index].from, to).value_or(0);
 }
 
-bool pace::over() const {
+bool step_clock::over() const {
   auto const passed = [this](store::event_handle const& mark) {
     return device_.query(mark.ref()) == event_status::complete;
   };
@@ -65,7 +65,7 @@ bool pace::over() const {
          std::ranges::all_of(now_.stretches, [&](stretch const& s) { return passed(s.from); });
 }
 
-bool pace::learn() {
+bool step_clock::learn() {
   if (!can_learn()) return false;
   bool failed = device_.query(before_.end.ref()) == event_status::failed;
   for (auto const& s : before_.stretches) {
@@ -92,18 +92,18 @@ bool pace::learn() {
   return true;
 }
 
-pace::segment_times const* pace::known(stretch const& s) const noexcept {
+step_clock::segment_times const* step_clock::known(stretch const& s) const noexcept {
   auto const& of_pass = times_[static_cast<std::size_t>(s.which)];
   return s.segment < of_pass.size() && !of_pass[s.segment].own_us.empty() ? &of_pass[s.segment] : nullptr;
 }
 
-std::optional<double> pace::own_us(pass which, std::uint32_t segment) const {
+std::optional<double> step_clock::own_us(pass which, std::uint32_t segment) const {
   auto const* const times = known({which, 0, segment, {}, 0, 0, 0, 0});
   return times != nullptr ? std::optional(times->own_us.middle()) : std::nullopt;
 }
 
 /// Of the stretch at hand only a part has been enqueued: as many calls as have been made tell how much.
-double pace::expected_us(std::size_t index) const {
+double step_clock::expected_us(std::size_t index) const {
   auto const& s = now_.stretches[index];
   auto const* const times = known(s);
   double own = times != nullptr ? times->own_us.middle() : 0;
@@ -114,7 +114,7 @@ double pace::expected_us(std::size_t index) const {
   return own + s.expected_recipes_us;
 }
 
-void pace::look_how_far() {
+void step_clock::look_how_far() {
   auto const passed = [this](std::size_t i) {
     return device_.query(now_.stretches[i].from.ref()) == event_status::complete;
   };
@@ -131,7 +131,7 @@ void pace::look_how_far() {
   }
 }
 
-double pace::busy_us() {
+double step_clock::busy_us() {
   look_how_far();
   double expected = 0;
   for (std::size_t i = under_way_ ? reached_ : 0; i < now_.stretches.size(); ++i) expected += expected_us(i);
@@ -139,4 +139,4 @@ double pace::busy_us() {
   return std::max(0.0, expected - since);
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

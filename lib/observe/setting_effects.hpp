@@ -7,10 +7,10 @@
 #include "ferry/config.hpp"
 #include "ferry/stats.hpp"
 
-namespace ferry::path {
+namespace ferry::observe {
 
 /// What the statistics do not tell.
-struct effects {
+struct setting_effects {
   bool room_was_short = false;     ///< FERRY_BUDGET: device bytes were asked for that were not free
   bool weighed = false;            ///< FERRY_STALL_TOLERANCE_US: a transfer and a recipe were compared
   bool ran_further_ahead = false;  ///< FERRY_RUN_AHEAD: a lower bound would have held the host back
@@ -26,6 +26,6 @@ struct effects {
 /// Of the settings that were given. A setting is without effect if nothing in the run would have been different with
 /// its default, as far as what happened can tell.
 [[nodiscard]] std::vector<idle_setting> settings_without_effect(session_stats const& stats, config const& settings,
-                                                                effects const& felt);
+                                                                setting_effects const& felt);
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

@@ -1,10 +1,10 @@
-#include "path/conductor.hpp"
+#include "follow/followed_plan.hpp"
 
 #include <utility>
 
-namespace ferry::path {
+namespace ferry::follow {
 
-conductor::conductor(plan planned) : plan_(std::move(planned)) {
+followed_plan::followed_plan(plan planned) : plan_(std::move(planned)) {
   items_.reserve(plan_.items.size());
   for (auto const& one : plan_.items) {
     items_.emplace(item_key{0, one.item.segment, label(one.item.name)},
@@ -31,12 +31,12 @@ conductor::conductor(plan planned) : plan_(std::move(planned)) {
   }
 }
 
-conductor::planned_item const* conductor::find(item_key const& key) const {
+followed_plan::planned_item const* followed_plan::find(item_key const& key) const {
   auto const found = items_.find(item_key{0, key.segment, key.name});
   return found == items_.end() ? nullptr : &found->second;
 }
 
-void conductor::go_on_from(conductor const& other) noexcept {
+void followed_plan::go_on_from(followed_plan const& other) noexcept {
   next_ = 0;
   if (other.next_ == 0) return;
   auto const& reached = other.steps_[other.next_ - 1];
@@ -46,7 +46,7 @@ void conductor::go_on_from(conductor const& other) noexcept {
   if (next_ < steps_.size()) ++next_;
 }
 
-std::optional<double> conductor::until_backward_us(std::uint32_t segment) const {
+std::optional<double> followed_plan::until_backward_us(std::uint32_t segment) const {
   if (next_ == 0) return std::nullopt;
   for (std::size_t i = next_; i < steps_.size(); ++i) {
     if (steps_[i].which == pass::backward && steps_[i].segment == segment) {
@@ -56,7 +56,7 @@ std::optional<double> conductor::until_backward_us(std::uint32_t segment) const 
   return std::nullopt;
 }
 
-std::span<conductor::directive const> conductor::enter(pass which, item_key const& key) {
+std::span<followed_plan::directive const> followed_plan::enter(pass which, item_key const& key) {
   auto const matches = [&](step const& s) { return s.which == which && s.segment == key.segment; };
   if (next_ == steps_.size() || !matches(steps_[next_])) {
     // Every micro-batch begins the plan anew; anything else was not foreseen, and is left alone.
@@ -67,4 +67,4 @@ std::span<conductor::directive const> conductor::enter(pass which, item_key cons
   return std::span(directives_).subspan(entered.first, entered.end - entered.first);
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::follow

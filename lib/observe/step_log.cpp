@@ -1,4 +1,4 @@
-#include "path/journal.hpp"
+#include "observe/step_log.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "ferry/error.hpp"
-#include "path/step_report.hpp"
+#include "observe/stats_line.hpp"
 #include "support/pause.hpp"
 
-namespace ferry::path {
+namespace ferry::observe {
 
 namespace {
 
@@ -32,7 +32,7 @@ double known(double us) { return std::isfinite(us) ? us : 0; }
 
 }  // namespace
 
-journal::journal(device& on, config const& settings, support::logger const& log, store::tiered_store& store)
+step_log::step_log(device& on, config const& settings, support::logger const& log, store::tiered_store& store)
     : device_(on),
       origin_(on.now()),
       store_(store),
@@ -52,13 +52,13 @@ journal::journal(device& on, config const& settings, support::logger const& log,
   }
 }
 
-journal::~journal() {
+step_log::~step_log() {
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->tell(nullptr);
   }
 }
 
-void journal::begin_step(std::uint64_t number, plan const* followed) {
+void step_log::begin_step(std::uint64_t number, plan const* followed) {
   if (!on()) return;
   if (trace_) tie_clocks();
   open_book(number);
@@ -68,7 +68,7 @@ void journal::begin_step(std::uint64_t number, plan const* followed) {
   last_stream_ = {};
 }
 
-void journal::end_step(double out_gbps, double in_gbps) {
+void step_log::end_step(double out_gbps, double in_gbps) {
   if (!on()) return;
   end_stretch({});
   now_->links[0].gbps = out_gbps;
@@ -77,8 +77,8 @@ void journal::end_step(double out_gbps, double in_gbps) {
   now_->ended = true;
 }
 
-void journal::open_book(std::uint64_t number) {
-  if (spare_.empty()) spare_.push_back(std::make_unique<step_book>());
+void step_log::open_book(std::uint64_t number) {
+  if (spare_.empty()) spare_.push_back(std::make_unique<step_record>());
   open_.push_back(std::move(spare_.back()));
   spare_.pop_back();
   now_ = open_.back().get();
@@ -89,7 +89,7 @@ void journal::open_book(std::uint64_t number) {
 }
 
 /// Records an event on an idle stream and looks at the clock before and after: it passed in between.
-void journal::tie_clocks() {
+void step_log::tie_clocks() {
   if (base_ && now_us() - base_us_ < base_lasts_us) return;
   constexpr int attempts = 5;
   constexpr double close_enough_us = 5;
@@ -107,12 +107,12 @@ void journal::tie_clocks() {
   }
 }
 
-void journal::allocated(stream_ref stream) {
+void step_log::allocated(stream_ref stream) {
   if (!on() || now_->ended || first_mark_ || !now_->stretches.empty()) return;
   first_mark_ = store_.events().record_if_possible(stream, event_timing::on);
 }
 
-void journal::entered(pass which, item_key const& key, stream_ref stream) {
+void step_log::entered(pass which, item_key const& key, stream_ref stream) {
   if (!on()) return;
   if (!trace_ && !now_->stretches.empty()) {
     last_stream_ = stream;  // without a trace, only the step's beginning and end are asked for
@@ -135,28 +135,28 @@ void journal::entered(pass which, item_key const& key, stream_ref stream) {
 
 /// Marks the end of the last stretch, unless it is where the next one begins on the same stream. If the trainer has
 /// destroyed that, the end is not known.
-void journal::end_stretch(stream_ref next) {
+void step_log::end_stretch(stream_ref next) {
   if (now_->stretches.empty() || now_->stretches.back().to || last_stream_ == next) return;
   now_->stretches.back().to = store_.events().record_if_possible(last_stream_, event_timing::on);
 }
 
-std::uint32_t journal::lane_of(step_book& book, stream_ref stream) {
+std::uint32_t step_log::lane_of(step_record& book, stream_ref stream) {
   auto const found = std::ranges::find(book.streams, stream);
   auto const lane = static_cast<std::uint32_t>(found - book.streams.begin());
   if (found == book.streams.end()) book.streams.push_back(stream);
   return lane;
 }
 
-void journal::saved(store::entry& e) {
+void step_log::saved(store::entry& e) {
   if (!on()) return;
-  e.journal_line = static_cast<std::uint32_t>(now_->items.size());
+  e.log_line = static_cast<std::uint32_t>(now_->items.size());
   auto& line = now_->items.emplace_back();
   line.key = e.key;
   line.bytes = e.bytes;
   line.saved_us = now_us();
 }
 
-void journal::needed(store::entry const& e) {
+void step_log::needed(store::entry const& e) {
   if (!on()) return;
   ++now_->restores;
   item_line* const line = line_of(e);
@@ -165,7 +165,7 @@ void journal::needed(store::entry const& e) {
   line->needed_in = static_cast<std::uint32_t>(now_->stretches.size()) - 1;
 }
 
-void journal::decided(store::entry const& e, reason why, outlook const& seen) noexcept {
+void step_log::decided(store::entry const& e, reason why, outlook const& seen) noexcept {
   if (!on()) return;
   auto const kind = static_cast<std::size_t>(why);
   ++now_->counts[kind];
@@ -178,13 +178,13 @@ void journal::decided(store::entry const& e, reason why, outlook const& seen) no
   }
 }
 
-void journal::transferred(store::transfer const& ended) {
+void step_log::transferred(store::transfer const& ended) {
   if (!on()) return;
   auto const outcome = ended.phase.load(std::memory_order_acquire);
   std::size_t const arrived = ended.arrived_bytes.load(std::memory_order_relaxed);
   bool const completed = outcome == store::transfer_phase::completed;
-  step_book* const its_own = book_of(ended.saved_in_step);
-  step_book& book = its_own != nullptr ? *its_own : *now_;
+  step_record* const its_own = book_of(ended.saved_in_step);
+  step_record& book = its_own != nullptr ? *its_own : *now_;
   auto& link = book.links[static_cast<std::size_t>(ended.direction)];
   ++(completed ? link.transfers : outcome == store::transfer_phase::abandoned ? link.abandoned : link.failed);
   link.bytes += arrived;
@@ -193,7 +193,7 @@ void journal::transferred(store::transfer const& ended) {
   if (!began && outcome == store::transfer_phase::abandoned) return;
   double const from_us = arrived > 0 ? us_of(ended.copying_since) : began ? us_of(ended.began) : now_us();
   double const to_us = arrived > 0 ? us_of(ended.copying_until) : now_us();
-  std::uint32_t const index = its_own != nullptr ? ended.journal_line : no_line;
+  std::uint32_t const index = its_own != nullptr ? ended.log_line : no_line;
   if (trace_) {
     book.copies.push_back({ended.direction, outcome, ended.name, index, ended.bytes, arrived, from_us, to_us});
   }
@@ -206,7 +206,7 @@ void journal::transferred(store::transfer const& ended) {
   (out ? line.offload_ended_us : line.arrived_us) = to_us;
 }
 
-void journal::waited_for_bytes(store::entry const* blamed, double us) {
+void step_log::waited_for_bytes(store::entry const* blamed, double us) {
   if (!on() || us <= 0) return;
   now_->host_waited_us += us;
   double const to_us = now_us();
@@ -214,22 +214,22 @@ void journal::waited_for_bytes(store::entry const* blamed, double us) {
   now_->waits.push_back({host_line::kind::waiting_for_bytes, index, to_us - us, to_us});
 }
 
-void journal::held_back(double us) {
+void step_log::held_back(double us) {
   if (!on() || us <= 0) return;
   now_->run_ahead_us += us;
   double const to_us = now_us();
   now_->waits.push_back({host_line::kind::held_back, no_line, to_us - us, to_us});
 }
 
-journal::place journal::place_of(store::entry const* e) const noexcept {
+step_log::place step_log::place_of(store::entry const* e) const noexcept {
   if (!on()) return {};
   std::uint32_t const item = e != nullptr ? index_of(*e) : no_line;
   return {now_->number, item, static_cast<std::uint32_t>(now_->decisions.size())};
 }
 
-void journal::measured(compute_line::kind what, place const& at, store::event_handle const& from, double took_us) {
+void step_log::measured(compute_line::kind what, place const& at, store::event_handle const& from, double took_us) {
   if (!on()) return;
-  step_book* const book = book_of(at.step);
+  step_record* const book = book_of(at.step);
   if (book == nullptr) return;
   bool const recipe = what == compute_line::kind::recipe;
   if (recipe) ++book->recomputes;
@@ -246,7 +246,7 @@ void journal::measured(compute_line::kind what, place const& at, store::event_ha
   book->compute.push_back({what, lane_of(*book, from.stream()), at.item, from_us, from_us + took_us});
 }
 
-void journal::changed(store::budget const& what) noexcept {
+void step_log::changed(store::budget const& what) noexcept {
   auto const found = std::ranges::find(budgets_, &what);
   auto const index = static_cast<std::size_t>(found - budgets_.begin());
   now_->peak_bytes[index] = std::max(now_->peak_bytes[index], what.used_bytes());
@@ -258,7 +258,7 @@ void journal::changed(store::budget const& what) noexcept {
   }
 }
 
-void journal::flush(std::uint64_t first_open) {
+void step_log::flush(std::uint64_t first_open) {
   if (!on()) return;
   while (open_.size() > 1 && open_.front()->number < first_open && marks_passed(*open_.front())) {
     write(*open_.front());
@@ -268,7 +268,7 @@ void journal::flush(std::uint64_t first_open) {
   }
 }
 
-void journal::finish(session_stats const& totals) noexcept {
+void step_log::finish(session_stats const& totals) noexcept {
   if (!on()) return;
   try {
     for (auto const& book : open_) write(*book);
@@ -283,18 +283,18 @@ void journal::finish(session_stats const& totals) noexcept {
   }
 }
 
-bool journal::marks_passed() const {
+bool step_log::marks_passed() const {
   return std::ranges::all_of(open_, [this](auto const& book) { return marks_passed(*book); });
 }
 
-bool journal::marks_passed(step_book const& book) const {
+bool step_log::marks_passed(step_record const& book) const {
   auto const passed = [this](store::event_handle const& mark) {
     return !mark || device_.query(mark.ref()) != event_status::pending;
   };
   return std::ranges::all_of(book.stretches, [&](auto const& one) { return passed(one.from) && passed(one.to); });
 }
 
-void journal::time_stretches(step_book& book) const {
+void step_log::time_stretches(step_record& book) const {
   auto const complete = [this](store::event_handle const& mark) {
     return mark && device_.query(mark.ref()) == event_status::complete;
   };
@@ -311,30 +311,30 @@ void journal::time_stretches(step_book& book) const {
   }
 }
 
-void journal::write(step_book& book) {
+void step_log::write(step_record& book) {
   if (!book.ended) book.ended_us = now_us();
   time_stretches(book);
   if (trace_) trace_->write(book);
   if (stats_file_.is_open() && book.number > 0) stats_file_.append(step_line(book));
 }
 
-double journal::us_of(std::chrono::nanoseconds time) const noexcept { return microseconds_of(time - origin_); }
-double journal::now_us() const noexcept { return us_of(device_.now()); }
+double step_log::us_of(std::chrono::nanoseconds time) const noexcept { return microseconds_of(time - origin_); }
+double step_log::now_us() const noexcept { return us_of(device_.now()); }
 
-step_book* journal::book_of(std::uint64_t step) noexcept {
+step_record* step_log::book_of(std::uint64_t step) noexcept {
   for (auto const& book : open_) {
     if (book->number == step) return book.get();
   }
   return nullptr;
 }
 
-std::uint32_t journal::index_of(store::entry const& e) const noexcept {
-  return e.saved_in_step == now_->number ? e.journal_line : no_line;
+std::uint32_t step_log::index_of(store::entry const& e) const noexcept {
+  return e.saved_in_step == now_->number ? e.log_line : no_line;
 }
 
-item_line* journal::line_of(store::entry const& e) noexcept {
+item_line* step_log::line_of(store::entry const& e) noexcept {
   std::uint32_t const index = index_of(e);
   return now_->has(index) ? &now_->items[index] : nullptr;
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

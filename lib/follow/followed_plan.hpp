@@ -1,4 +1,4 @@
-// The conductor: a plan in the form in which the session follows it.
+// A plan in the form in which the session follows it.
 //
 // A plan is a list of operations in the host's order. Between two operations of the trainer's own (forward or backward
 // of a segment) stand Ferry's: fetch, rebuild, drop. They are issued when the trainer enters the later one. That is all
@@ -13,14 +13,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "decide/pass.hpp"
 #include "ferry/item.hpp"
 #include "ferry/plan.hpp"
 
-namespace ferry::path {
+namespace ferry::follow {
 
-enum class pass : std::uint8_t { forward, backward };
+using decide::pass;
 
-class conductor {
+class followed_plan {
  public:
   struct directive {
     plan_operation::kind what;
@@ -32,7 +33,7 @@ class conductor {
     std::optional<double> rebuild_us;
   };
 
-  explicit conductor(plan planned);
+  explicit followed_plan(plan planned);
 
   [[nodiscard]] plan const& followed() const noexcept { return plan_; }
   [[nodiscard]] std::size_t items() const noexcept { return items_.size(); }
@@ -43,7 +44,7 @@ class conductor {
   [[nodiscard]] std::span<directive const> enter(pass which, item_key const& key);
   void begin_step() noexcept { next_ = 0; }
   /// Goes on where another plan for the same step has got to.
-  void go_on_from(conductor const& other) noexcept;
+  void go_on_from(followed_plan const& other) noexcept;
   /// From the segment at hand until the backward of that one, as planned; nothing if that is over or unknown.
   [[nodiscard]] std::optional<double> until_backward_us(std::uint32_t segment) const;
 
@@ -63,4 +64,4 @@ class conductor {
   std::size_t next_ = 0;
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::follow

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "decide/step_clock.hpp"
 #include "ferry/plan.hpp"
-#include "path/pace.hpp"
 #include "store/tiered_store.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 
-class recorder {
+class profile_recorder {
  public:
-  explicit recorder(pace const& times) : times_(times) {}
+  explicit profile_recorder(step_clock const& times) : times_(times) {}
 
   [[nodiscard]] bool on() const noexcept { return on_; }
   /// The last step has saved or restored something.
@@ -49,7 +49,7 @@ class recorder {
   void add_stretch(profile& step, std::size_t index) const;
   void complete_recipes(profile& step) const;
 
-  pace const& times_;
+  step_clock const& times_;
   bool on_ = false;
   std::vector<most_bytes> bytes_;  // of the stretches
   std::uint32_t micro_batch_ = 0;
@@ -58,4 +58,4 @@ class recorder {
   std::size_t peak_before_ = 0;  // of the stretch, before the last allocation
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

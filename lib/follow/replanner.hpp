@@ -9,9 +9,9 @@
 #include <string>
 
 #include "ferry/plan.hpp"
-#include "path/plan_set.hpp"
+#include "follow/plan_set.hpp"
 
-namespace ferry::path {
+namespace ferry::follow {
 
 /// What plans are made for.
 struct planning_task {
@@ -49,4 +49,4 @@ class replanner {
   std::shared_ptr<work> work_;
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::follow

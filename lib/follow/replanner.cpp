@@ -1,4 +1,4 @@
-#include "path/replanner.hpp"
+#include "follow/replanner.hpp"
 
 #include <tbb/task_arena.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::path {
+namespace ferry::follow {
 
 struct replanner::work {
   result made;
@@ -22,7 +22,7 @@ struct replanner::work {
       if (!better) plans.front() = task.home;
       std::vector<plan_set::choice> choices;
       for (std::size_t i = 0; i < plans.size(); ++i) {
-        if (plans[i]) choices.push_back({plan_set::link_factors[i], conductor(std::move(*plans[i]))});
+        if (plans[i]) choices.push_back({plan_set::link_factors[i], followed_plan(std::move(*plans[i]))});
       }
       if (plans.front()) made.plans = plan_set(std::move(choices));
       if (!plans.front()) made.failure = "no plan fits the budget";
@@ -58,4 +58,4 @@ std::optional<replanner::result> replanner::take(bool wait) {
   return std::move(std::exchange(work_, nullptr)->made);
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::follow

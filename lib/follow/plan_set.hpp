@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "path/conductor.hpp"
+#include "follow/followed_plan.hpp"
 
-namespace ferry::path {
+namespace ferry::follow {
 
 class plan_set {
  public:
@@ -23,17 +23,17 @@ class plan_set {
   /// For one of the factors.
   struct choice {
     double factor = 1;
-    conductor conducts;
+    followed_plan conducts;
   };
 
   plan_set() = default;
-  explicit plan_set(plan only) { choices_.push_back({1, conductor(std::move(only))}); }
+  explicit plan_set(plan only) { choices_.push_back({1, followed_plan(std::move(only))}); }
   /// The first one is for the link as it is.
   explicit plan_set(std::vector<choice> choices) : choices_(std::move(choices)) {}
 
   [[nodiscard]] bool empty() const noexcept { return choices_.empty(); }
-  [[nodiscard]] conductor* at_hand() noexcept { return choices_.empty() ? nullptr : &choices_[chosen_].conducts; }
-  [[nodiscard]] conductor const* at_hand() const noexcept {
+  [[nodiscard]] followed_plan* at_hand() noexcept { return choices_.empty() ? nullptr : &choices_[chosen_].conducts; }
+  [[nodiscard]] followed_plan const* at_hand() const noexcept {
     return choices_.empty() ? nullptr : &choices_[chosen_].conducts;
   }
   [[nodiscard]] double factor() const noexcept { return choices_[chosen_].factor; }
@@ -47,4 +47,4 @@ class plan_set {
   std::size_t chosen_ = 0;
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::follow

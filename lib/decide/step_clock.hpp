@@ -1,4 +1,4 @@
-// The pace: how far the device is in the step, and how long what lies before it will take.
+// The step clock: how far the device is in the step, and how long what lies before it will take.
 //
 // Whenever the trainer enters a segment its stream is marked. The time between two marks, less what recipes took and
 // what the stream stood still, is the segment's own; the last few steps' times are remembered for each segment. So at
@@ -14,13 +14,14 @@
 #include <span>
 #include <vector>
 
-#include "path/conductor.hpp"
+#include "decide/pass.hpp"
+#include "ferry/item.hpp"
 #include "store/event_pool.hpp"
 #include "support/recent.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 
-class pace {
+class step_clock {
  public:
   /// From one mark to the next.
   struct stretch {
@@ -36,7 +37,7 @@ class pace {
   /// Names a stretch of this step or of the one before.
   using stretch_id = std::uint64_t;
 
-  explicit pace(device& on) : device_(on) {}
+  explicit step_clock(device& on) : device_(on) {}
 
   void begin_step();
   void end_step(store::event_pool& events);
@@ -108,4 +109,4 @@ class pace {
   std::chrono::nanoseconds reached_at_{0};
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

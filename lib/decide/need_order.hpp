@@ -12,7 +12,7 @@
 
 #include "store/tiered_store.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 
 class need_order {
  public:
@@ -85,4 +85,4 @@ class need_order {
   std::uint32_t latest_micro_batch_ = 0;
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

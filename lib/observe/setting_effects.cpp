@@ -1,4 +1,4 @@
-#include "path/effects.hpp"
+#include "observe/setting_effects.hpp"
 
 #include <fmt/format.h>
 
@@ -6,14 +6,14 @@
 #include <array>
 #include <string>
 
-namespace ferry::path {
+namespace ferry::observe {
 
 namespace {
 
 struct run {
   session_stats const& stats;
   config const& settings;
-  effects const& felt;
+  setting_effects const& felt;
 
   [[nodiscard]] std::uint64_t copies() const { return stats.device_to_host.chunks + stats.host_to_device.chunks; }
   template <typename Condition>
@@ -122,7 +122,7 @@ std::vector<used_setting> used_settings(config const& settings) {
 }
 
 std::vector<idle_setting> settings_without_effect(session_stats const& stats, config const& settings,
-                                                  effects const& felt) {
+                                                  setting_effects const& felt) {
   std::vector<idle_setting> idle;
   run const what{stats, settings, felt};
   for (auto const& one : rules) {
@@ -132,4 +132,4 @@ std::vector<idle_setting> settings_without_effect(session_stats const& stats, co
   return idle;
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

@@ -20,7 +20,7 @@
 #include "ferry/session.hpp"
 #include "store/tiered_store.hpp"
 
-namespace ferry::path {
+namespace ferry::decide {
 
 struct decision {
   placement where = placement::keep;
@@ -65,4 +65,4 @@ class policy {
   bool dearest_known_ = false;
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "ferry/config.hpp"
-#include "path/step_book.hpp"
+#include "observe/step_record.hpp"
 #include "store/reservation.hpp"
 #include "support/run_file.hpp"
 
-namespace ferry::path {
+namespace ferry::observe {
 
 class trace_writer {
  public:
@@ -22,7 +22,7 @@ class trace_writer {
   /// Once, before the steps: what holds, and the budgets in bytes.
   void settings(config const& in_force, std::array<store::budget const*, tier_count> const& budgets);
   /// Requires: the book's stretches have their times.
-  void write(step_book const& book);
+  void write(step_record const& book);
   void finish() noexcept;
 
  private:
@@ -35,11 +35,11 @@ class trace_writer {
   void slice(std::string_view name, std::string_view category, double from_us, double to_us, int lane);
   void name_lane(int lane, std::string_view name);
 
-  void compute(step_book const& book);
-  void copies(step_book const& book);
-  void host(step_book const& book);
-  void tiers(step_book const& book);
-  void flows(step_book const& book);
+  void compute(step_record const& book);
+  void copies(step_record const& book);
+  void host(step_record const& book);
+  void tiers(step_record const& book);
+  void flows(step_record const& book);
   void flow(char phase, std::uint64_t id, item_line const& item, double at_us, int lane);
   void flush() noexcept;
 
@@ -52,4 +52,4 @@ class trace_writer {
   std::uint32_t lanes_ = 0;  // of compute streams, named so far
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

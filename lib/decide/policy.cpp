@@ -1,10 +1,10 @@
-#include "path/policy.hpp"
+#include "decide/policy.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace ferry::path {
+namespace ferry::decide {
 
 policy::policy(config const& settings) : choice_(settings.policy), min_bytes_(settings.min_bytes) {}
 
@@ -82,4 +82,4 @@ void policy::choose_dearest(store::tiered_store const& store, std::uint64_t step
   dearest_known_ = true;
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

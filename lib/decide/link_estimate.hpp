@@ -10,7 +10,7 @@
 #include <array>
 #include <cstddef>
 
-namespace ferry::path {
+namespace ferry::decide {
 
 class link_estimate {
  public:
@@ -73,4 +73,4 @@ class link_estimate {
   bool latency_known_ = false;
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

@@ -1,4 +1,4 @@
-#include "path/step_report.hpp"
+#include "observe/stats_line.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace ferry::path {
+namespace ferry::observe {
 
 namespace {
 
@@ -28,7 +28,7 @@ json json_of(link_line const& link) {
           {"gbps", link.gbps}};
 }
 
-json reasons_of(step_book const& book) {
+json reasons_of(step_record const& book) {
   json reasons = json::object();
   for (std::size_t i = 0; i < reason_count; ++i) {
     if (book.counts[i] == 0) continue;
@@ -37,7 +37,7 @@ json reasons_of(step_book const& book) {
   return reasons;
 }
 
-json decisions_about(std::uint32_t item, step_book const& book) {
+json decisions_about(std::uint32_t item, step_record const& book) {
   json rows = json::array();
   for (auto const& one : book.decisions) {
     if (one.item == item) rows.push_back({{"reason", to_string(one.record.why)}, {"words", explain(one.record)}});
@@ -45,7 +45,7 @@ json decisions_about(std::uint32_t item, step_book const& book) {
   return rows;
 }
 
-json json_of(std::uint32_t index, step_book const& book) {
+json json_of(std::uint32_t index, step_record const& book) {
   auto const& item = book.items[index];
   json row{{"item", to_string(item.key)},
            {"bytes", item.bytes},
@@ -65,7 +65,7 @@ json json_of(std::uint32_t index, step_book const& book) {
   return row;
 }
 
-json dearest_items(step_book const& book) {
+json dearest_items(step_record const& book) {
   std::vector<std::uint32_t> lossy;
   for (std::uint32_t i = 0; i < book.items.size(); ++i) {
     if (lost_us(book.items[i]) > 0) lossy.push_back(i);
@@ -79,7 +79,7 @@ json dearest_items(step_book const& book) {
 
 }  // namespace
 
-std::string step_line(step_book const& book) {
+std::string step_line(step_record const& book) {
   double hidden = 0;
   for (auto const& item : book.items) hidden += hidden_us(item);
   json row{{"step", book.number},
@@ -105,4 +105,4 @@ std::string step_line(step_book const& book) {
   return row.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

@@ -1,4 +1,4 @@
-// What the journal writes down of one step: plain records, filled on the hot path and read once the step is over.
+// What the step log writes down of one step: plain records, filled on the hot path and read once the step is over.
 // Times are microseconds since the session began, by the device's clock.
 #pragma once
 
@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "decide/pass.hpp"
 #include "ferry/stats.hpp"
-#include "path/conductor.hpp"
 #include "store/event_pool.hpp"
 #include "store/transfer.hpp"
 
-namespace ferry::path {
+namespace ferry::observe {
+
+using decide::pass;
 
 /// Of a time: it did not happen.
 inline constexpr double never_us = -1;
@@ -101,7 +103,7 @@ struct link_line {
   double gbps = 0;  ///< the running estimate at the end
 };
 
-struct step_book {
+struct step_record {
   std::uint64_t number = 0;
   bool ended = false;
   double began_us = 0;  ///< the host's calls
@@ -132,7 +134,7 @@ struct step_book {
 
   /// Empty, with the memory it has.
   void clear() {
-    step_book fresh;
+    step_record fresh;
     fresh.items.swap(items);
     fresh.decisions.swap(decisions);
     fresh.stretches.swap(stretches);
@@ -160,4 +162,4 @@ struct step_book {
   }
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

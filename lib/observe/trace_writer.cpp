@@ -1,4 +1,4 @@
-#include "path/trace_writer.hpp"
+#include "observe/trace_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <array>
 #include <iterator>
 
-#include "path/effects.hpp"
+#include "observe/setting_effects.hpp"
 
-namespace ferry::path {
+namespace ferry::observe {
 
 namespace {
 
@@ -110,7 +110,7 @@ void trace_writer::settings(config const& in_force, std::array<store::budget con
   flush();
 }
 
-void trace_writer::write(step_book const& book) {
+void trace_writer::write(step_record const& book) {
   if (!file_.is_open()) return;
   compute(book);
   copies(book);
@@ -120,7 +120,7 @@ void trace_writer::write(step_book const& book) {
   flush();
 }
 
-void trace_writer::compute(step_book const& book) {
+void trace_writer::compute(step_record const& book) {
   for (; lanes_ < book.streams.size(); ++lanes_) name_lane(lane_of(lanes_), fmt::format("compute {}", lanes_ + 1));
   for (auto const& one : book.stretches) {
     if (one.from_us < 0 || one.to_us < 0) continue;  // its work failed
@@ -150,7 +150,7 @@ void trace_writer::compute(step_book const& book) {
   }
 }
 
-void trace_writer::copies(step_book const& book) {
+void trace_writer::copies(step_record const& book) {
   for (auto const& one : book.copies) {
     bool const out = one.direction == copy_direction::device_to_host;
     slice(one.name.view(), out ? "offload" : "fetch", one.from_us, one.to_us, lane_of(one.direction));
@@ -165,7 +165,7 @@ void trace_writer::copies(step_book const& book) {
   }
 }
 
-void trace_writer::host(step_book const& book) {
+void trace_writer::host(step_record const& book) {
   if (book.number > 0) {
     slice(fmt::format("step {}", book.number), "step", book.began_us, book.ended_us, host_lane);
     if (book.planned_us > 0) argument("planned_us", book.planned_us);
@@ -194,7 +194,7 @@ void trace_writer::host(step_book const& book) {
   }
 }
 
-void trace_writer::tiers(step_book const& book) {
+void trace_writer::tiers(step_record const& book) {
   for (auto const& one : book.tiers) {
     auto const name = tier_names[static_cast<std::size_t>(one.of)];
     begin_event(fmt::format("{} bytes", name), "", 'C', one.at_us, compute_lane);
@@ -204,7 +204,7 @@ void trace_writer::tiers(step_book const& book) {
 }
 
 /// From an item's way out over its way back to the stretch that needed it.
-void trace_writer::flows(step_book const& book) {
+void trace_writer::flows(step_record const& book) {
   for (auto const& item : book.items) {
     bool const came_back = item.offload_ended_us >= 0 && item.arrived_us >= 0 && item.needed_in < book.stretches.size();
     if (!came_back) continue;
@@ -230,4 +230,4 @@ void trace_writer::flush() noexcept {
 
 void trace_writer::finish() noexcept { file_.append("\n]\n"); }
 
-}  // namespace ferry::path
+}  // namespace ferry::observe

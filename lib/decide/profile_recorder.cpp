@@ -1,18 +1,18 @@
-#include "path/recorder.hpp"
+#include "decide/profile_recorder.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace ferry::path {
+namespace ferry::decide {
 
-void recorder::begin_step(bool on) {
+void profile_recorder::begin_step(bool on) {
   on_ = on;
   bytes_.clear();
   items_.clear();
   needs_.clear();
 }
 
-void recorder::entered(pass which, item_key const& key) {
+void profile_recorder::entered(pass which, item_key const& key) {
   bool const new_micro_batch = !bytes_.empty() && micro_batch_ != key.micro_batch;
   if (new_micro_batch && which == pass::forward) {
     items_.clear();
@@ -23,20 +23,20 @@ void recorder::entered(pass which, item_key const& key) {
   peak_before_ = 0;
 }
 
-void recorder::saved(store::entry& e) { items_.push_back(&e); }
+void profile_recorder::saved(store::entry& e) { items_.push_back(&e); }
 
-void recorder::restored(store::entry const& e) {
+void profile_recorder::restored(store::entry const& e) {
   if (std::ranges::find(needs_, &e) == needs_.end()) needs_.push_back(&e);
 }
 
-void recorder::scratch(std::size_t bytes) noexcept {
+void profile_recorder::scratch(std::size_t bytes) noexcept {
   if (bytes_.empty()) return;
   auto& peak = bytes_.back().scratch;
   peak_before_ = peak;
   peak = std::max(peak, bytes);
 }
 
-void recorder::handed_out(std::size_t bytes, std::size_t scratch, store::tiered_store& store) {
+void profile_recorder::handed_out(std::size_t bytes, std::size_t scratch, store::tiered_store& store) {
   if (bytes_.empty()) return;
   auto const& now = times_.stretches().back();
   std::size_t sum = bytes + scratch;
@@ -46,12 +46,12 @@ void recorder::handed_out(std::size_t bytes, std::size_t scratch, store::tiered_
   bytes_.back().at_once = std::max(bytes_.back().at_once, sum);
 }
 
-void recorder::scratch_saved(std::size_t bytes_now) noexcept {
+void profile_recorder::scratch_saved(std::size_t bytes_now) noexcept {
   if (bytes_.empty()) return;
   bytes_.back().scratch = std::max(peak_before_, bytes_now);
 }
 
-bool recorder::interleaved() const {
+bool profile_recorder::interleaved() const {
   // Each micro-batch goes forward and then backward before the next one begins.
   auto const stretches = times_.stretches();
   for (std::size_t i = 1; i < stretches.size(); ++i) {
@@ -64,7 +64,7 @@ bool recorder::interleaved() const {
   return false;
 }
 
-std::optional<profile> recorder::take(std::string name) {
+std::optional<profile> profile_recorder::take(std::string name) {
   bool const complete = on_ && times_.over() && bytes_.size() == times_.stretches().size() &&
                         times_.stretches().back().which == pass::backward;
   if (!complete || interleaved() || items_.empty()) return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<profile> recorder::take(std::string name) {
   return step;
 }
 
-void recorder::add_stretch(profile& step, std::size_t index) const {
+void profile_recorder::add_stretch(profile& step, std::size_t index) const {
   auto const& one = times_.stretches()[index];
   if (one.micro_batch != times_.stretches().back().micro_batch || one.segment >= step.segments.size()) return;
   double const us = std::max(0.0, times_.lasted_us(index) - one.still_us - one.recipes_us);
@@ -95,7 +95,7 @@ void recorder::add_stretch(profile& step, std::size_t index) const {
   segment.backward_scratch_bytes = std::max(segment.backward_scratch_bytes, std::min(beyond, bytes.scratch));
 }
 
-void recorder::add_items(profile& step) const {
+void profile_recorder::add_items(profile& step) const {
   for (auto const* e : items_) {
     if (e->key.segment >= step.segments.size()) step.segments.resize(e->key.segment + 1);
     profile_item item;
@@ -117,7 +117,7 @@ void recorder::add_items(profile& step) const {
 }
 
 /// A recipe that never ran takes what is left of the forward in which its item is made.
-void recorder::complete_recipes(profile& step) const {
+void profile_recorder::complete_recipes(profile& step) const {
   for (std::size_t i = 0; i < step.segments.size(); ++i) {
     std::vector<profile_item*> unknown;
     double known_us = 0;
@@ -146,4 +146,4 @@ void recorder::complete_recipes(profile& step) const {
   }
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::decide

@@ -1,6 +1,6 @@
-#include "path/plan_set.hpp"
+#include "follow/plan_set.hpp"
 
-namespace ferry::path {
+namespace ferry::follow {
 
 namespace {
 
@@ -30,4 +30,4 @@ bool plan_set::choose(double factor, double derating) noexcept {
   return std::exchange(chosen_, best) != best;
 }
 
-}  // namespace ferry::path
+}  // namespace ferry::follow

@@ -1,4 +1,4 @@
-// The journal: what became of every item in every step, when and why. FERRY_TRACE and FERRY_STATS are written from it.
+// The step log: what became of every item in every step, when and why. FERRY_TRACE and FERRY_STATS are written from it.
 //
 // With neither, it is off: every hook costs a comparison, and the session has its totals only. Otherwise each step has
 // a book, whose records are reused once it is written: after a step whose work on the device is over, in `flush`, which
@@ -16,21 +16,21 @@
 #include <optional>
 #include <vector>
 
-#include "path/step_book.hpp"
-#include "path/trace_writer.hpp"
+#include "observe/step_record.hpp"
+#include "observe/trace_writer.hpp"
 #include "store/tiered_store.hpp"
 #include "support/log.hpp"
 #include "support/run_file.hpp"
 
-namespace ferry::path {
+namespace ferry::observe {
 
-class journal final : private store::budget_watcher {
+class step_log final : private store::budget_watcher {
  public:
   /// Throws: `setting_error` that names FERRY_TRACE or FERRY_STATS if its file cannot be written.
-  journal(device& on, config const& settings, support::logger const& log, store::tiered_store& store);
-  journal(journal const&) = delete;
-  journal& operator=(journal const&) = delete;
-  ~journal();
+  step_log(device& on, config const& settings, support::logger const& log, store::tiered_store& store);
+  step_log(step_log const&) = delete;
+  step_log& operator=(step_log const&) = delete;
+  ~step_log();
 
   [[nodiscard]] bool on() const noexcept { return now_ != nullptr; }
 
@@ -71,16 +71,16 @@ class journal final : private store::budget_watcher {
   void changed(store::budget const& what) noexcept override;
   [[nodiscard]] double now_us() const noexcept;
   [[nodiscard]] double us_of(std::chrono::nanoseconds time) const noexcept;
-  [[nodiscard]] step_book* book_of(std::uint64_t step) noexcept;
+  [[nodiscard]] step_record* book_of(std::uint64_t step) noexcept;
   [[nodiscard]] item_line* line_of(store::entry const& e) noexcept;
   [[nodiscard]] std::uint32_t index_of(store::entry const& e) const noexcept;
-  [[nodiscard]] static std::uint32_t lane_of(step_book& book, stream_ref stream);
+  [[nodiscard]] static std::uint32_t lane_of(step_record& book, stream_ref stream);
   void open_book(std::uint64_t number);
   void tie_clocks();
   void end_stretch(stream_ref next);
-  [[nodiscard]] bool marks_passed(step_book const& book) const;
-  void time_stretches(step_book& book) const;
-  void write(step_book& book);
+  [[nodiscard]] bool marks_passed(step_record const& book) const;
+  void time_stretches(step_record& book) const;
+  void write(step_record& book);
 
   device& device_;
   std::chrono::nanoseconds origin_;
@@ -92,11 +92,11 @@ class journal final : private store::budget_watcher {
   store::event_handle base_;
   double base_us_ = 0;
 
-  std::vector<std::unique_ptr<step_book>> open_;  // in the order of their steps; the last one is `now_`
-  std::vector<std::unique_ptr<step_book>> spare_;
-  step_book* now_ = nullptr;  // null: off
+  std::vector<std::unique_ptr<step_record>> open_;  // in the order of their steps; the last one is `now_`
+  std::vector<std::unique_ptr<step_record>> spare_;
+  step_record* now_ = nullptr;  // null: off
   stream_ref last_stream_;
   store::event_handle first_mark_;  // where the step began, until its first stretch has it
 };
 
-}  // namespace ferry::path
+}  // namespace ferry::observe
