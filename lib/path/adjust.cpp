@@ -86,17 +86,7 @@ void session_core::budget_changed(std::size_t before) {
   std::size_t const now = store_.device_tier().bytes().limit_bytes();
   log_.info("the budget is {} now, it was {}", format_bytes(now), format_bytes(before));
   policy_.budget_changed();
-  planning_given_up_ = false;
-  auto const* const conductor = plans_.at_hand();
-  if (conductor == nullptr) return;
-  if (plan_is_ours_) {
-    // What was planned with more bytes may not fit; until there is another plan, what needs fewest is done.
-    if (now < before) stop_following();
-    replan_asked_ = true;
-  } else if (now < conductor->followed().budget_bytes) {
-    log_.warning("the budget is {} now, but the plan '{}' was made for {}: steps may run out of it", format_bytes(now),
-                 conductor->followed().profile_name, format_bytes(conductor->followed().budget_bytes));
-  }
+  adaptation_.budget_changed(before, now);
 }
 
 void require_ascending(std::vector<link_change> const& schedule) {

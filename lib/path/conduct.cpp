@@ -10,37 +10,26 @@ namespace ferry::path {
 
 void session_core::follow(plan planned) {
   if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
-  follow(plan_set(std::move(planned)));
+  adaptation_.follow(std::move(planned));
   ledger_.effects().followed_a_plan = true;
-  plan_is_ours_ = false;
-  trial_.reset();
 }
-
-void session_core::follow(plan_set plans) {
-  plans_ = std::move(plans);
-  pace_against_plan_ = 1;
-  due_fetches_.reserve(plans_.at_hand()->items());
-  take_up_plan();
-}
-
-/// The plan is followed, unless the trainer's function decides: what that one says may contradict it in every item.
-void session_core::take_up_plan() noexcept { following_ = policy_.has_function() ? nullptr : plans_.at_hand(); }
 
 void session_core::set_placement(placement_function choose) {
   policy_.set_function(std::move(choose));
   if (!policy_.has_function()) {
-    if (!in_step_) take_up_plan();  // else the next step does: the one at hand has left the plan
+    follower_.resume();
+    if (!in_step_) follower_.take_up();  // else the next step does: the one at hand has left the plan
     return;
   }
-  following_ = nullptr;
-  trial_.reset();  // steps that the function places say nothing about the plan
-  due_fetches_.clear();
+  // What the function says may contradict the plan in every item.
+  follower_.suspend();
+  adaptation_.placed_by_function();
   prefetch_due_ = true;
 }
 
 decision session_core::decide(entry& e) {
-  if (following_ != nullptr) {
-    auto const* const planned = following_->find(e.key);
+  if (follower_.is_active()) {
+    auto const* const planned = follower_.find(e.key);
     if (planned != nullptr && planned->bytes == e.bytes) {
       if (e.recipe_us < 0 && planned->rebuild_us) e.recipe_us = *planned->rebuild_us;
       switch (planned->where) {
@@ -57,39 +46,16 @@ decision session_core::decide(entry& e) {
     auto const what = planned == nullptr
                           ? fmt::format("{} is not in it", to_string(e.key))
                           : fmt::format("{} has {} bytes, there it has {}", to_string(e.key), e.bytes, planned->bytes);
-    forget_plan(what);
+    adaptation_.step_is_another(what);
   }
   bool const boundary = !e.has_recipe || e.reaches_beyond_segment();
   return policy_.decide({e.key, e.bytes, e.has_recipe, boundary, e.stats.recipe_us});
 }
 
-/// The step is not the one that was planned. A plan of our own is made anew; one that was given is an error.
-void session_core::forget_plan(std::string const& why) {
-  if (!plan_is_ours_) {
-    throw plan_mismatch(
-        fmt::format("the plan '{}' was made for another step: {}; profile this model and plan again, or "
-                    "set FERRY_POLICY=auto",
-                    following_->followed().profile_name, why));
-  }
-  log_.info("the step has changed, planning again: {}", why);
-  stop_following();
-  measured_.reset();
-  replan_asked_ = false;  // it was asked for the step as it was
-  ++generation_;
-  warm_steps_ = 0;
-}
-
-void session_core::stop_following() {
-  plans_ = {};
-  following_ = nullptr;
-  trial_.reset();
-  due_fetches_.clear();
-}
-
 /// The trainer enters a segment: what the plan has before it is issued now.
 void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
-  if (which == pass::forward) change_plan_in_step();
-  auto const directives = following_->enter(which, key);
+  if (which == pass::forward && adaptation_.change_plan_in_step()) place_anew();
+  auto const directives = follower_.enter(which, key);
   event_handle position;
   for (auto const& one : directives) {
     entry* const e = store_.find({key.micro_batch, one.item.segment, one.item.name});
@@ -97,7 +63,7 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
     switch (one.what) {
       case plan_operation::kind::fetch:
         if (!position) position = store_.events().record(stream);
-        due_fetches_.push_back({e, position});
+        follower_.due().push_back({e, position});
         fetch_planned();
         break;
       case plan_operation::kind::rebuild:
@@ -121,7 +87,7 @@ void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
 void session_core::fetch_planned() {
   auto& tier = store_.device_tier();
   bool room = true;
-  std::erase_if(due_fetches_, [&](due_fetch& due) {
+  std::erase_if(follower_.due(), [&](follow::due_fetch& due) {
     entry& e = *due.item;
     bool const leaves = e.state() == item_state::offloading || e.awaiting_offload.is_linked();
     if (leaves && !e.restored) return false;
@@ -138,23 +104,16 @@ void session_core::fetch_planned() {
   fetch_unplanned();
 }
 
-/// What the fetches that are due and have not begun will take.
-std::size_t session_core::due_bytes() const noexcept {
-  std::size_t sum = 0;
-  for (auto const& due : due_fetches_) sum += due.item->bytes;
-  return sum;
-}
-
 /// Hosted items that the plan at hand has nothing to say about, because another one sent them out: each is sent for
 /// when it must be to arrive in time, if bytes are free beside what the step allocates.
 void session_core::fetch_unplanned() {
-  if (!off_plan_ || !order_.in_backward()) return;
+  if (!follower_.has_changed_in_step() || !order_.in_backward()) return;
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
-    auto const* const planned = following_->find(e.key);
+    auto const* const planned = follower_.find(e.key);
     bool const by_plan = planned != nullptr && planned->where == placement::offload;
     if (by_plan || !may_be_sent_for(e)) return true;
-    auto const until_us = until_needed_us(e);
+    auto const until_us = follower_.until_backward_us(e.key.segment);
     if (!until_us) return true;
     constexpr double in_good_time = 2;
     if (*until_us >
@@ -169,22 +128,16 @@ void session_core::fetch_unplanned() {
   });
 }
 
-/// From the segment at hand until backward of the item's: by the plan's timeline, at the pace of the last steps.
-std::optional<double> session_core::until_needed_us(entry const& e) const {
-  auto const planned_us = following_->until_backward_us(e.key.segment);
-  return planned_us ? std::optional(*planned_us * pace_against_plan_) : std::nullopt;
-}
-
 /// The fetch would come so late that the item's recipe will be sooner: by how much, and what the recipe takes.
 std::optional<outlook> session_core::will_be_late(entry const& e) {
-  auto const until_us = until_needed_us(e);
+  auto const until_us = follower_.until_backward_us(e.key.segment);
   return until_us ? forecast_.lateness(e, *until_us, transfers_.coming_bytes()) : std::nullopt;
 }
 
 /// Items saved already are placed anew, as the plan at hand would have had them, as far as that still can be done.
 void session_core::place_anew() {
   for (auto& e : store_.live()) {
-    auto const* const planned = following_->find(e.key);
+    auto const* const planned = follower_.find(e.key);
     if (planned == nullptr || planned->where == e.where || e.restored) continue;
     bool const unsent = e.state() == item_state::offloading && e.moving->issued_bytes == 0;
     switch (planned->where) {

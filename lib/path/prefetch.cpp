@@ -55,7 +55,7 @@ bool session_core::may_be_sent_for(entry const& e) noexcept {
 
 void session_core::prefetch_ahead() {
   prefetch_due_ = false;
-  if (following_ != nullptr) {
+  if (follower_.is_active()) {
     fetch_planned();
     return;
   }

@@ -127,7 +127,7 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
   order_.visit_next([&](entry& e) {
     if (left_us <= 0) return false;
     if (!forecast_.could_be_rebuilt_now(e) || e.recipe_us > left_us) return true;
-    if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes() + due_bytes()) return false;
+    if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes() + follower_.due_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
     e.device.replace(std::move(*region));

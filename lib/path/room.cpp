@@ -63,7 +63,7 @@ device_region session_core::wait_for_room(std::size_t bytes, label const& name, 
     progress();
     if ((region = allocate())) break;
     // What a plan has brought back early is there for a reason: rather wait for what the plan sends out.
-    bool const by_plan = following_ != nullptr && bytes_are_coming();
+    bool const by_plan = follower_.is_active() && bytes_are_coming();
     if (!by_plan && give_way(false)) continue;
     if (bytes_are_coming()) {
       if (blamed == nullptr) blamed = oldest_offloading();
@@ -189,7 +189,7 @@ session_core::drop_result session_core::drop_instead_of_waiting(std::size_t byte
   std::size_t const needed = bytes > tier.free_bytes() ? bytes - tier.free_bytes() : 1;
   constexpr double longest_us = 1e12;
   list_leaving();
-  if (following_ == nullptr) hurry(needed);  // a plan has put them in the order in which forward needs their bytes
+  if (!follower_.is_active()) hurry(needed);  // a plan has put them in the order in which forward needs their bytes
   double const wait_us = std::clamp(forecast_.room_us(leaving_, needed) - clock_.busy_us(), 0.0, longest_us);
   double const limit_us = wait_us - settings_.stall_tolerance_us;
   list_droppable();
@@ -282,9 +282,10 @@ bool session_core::rebuilding_fits(entry const& e) {
   std::size_t const limit = store_.device_tier().bytes().limit_bytes();
   std::size_t const outside = bytes_from_outside(e, e.key.segment, limit);
   if (outside == 0 || outside > limit) return outside == 0;
-  bool const measured = measured_ && e.key.segment < measured_->segments.size();
+  auto const& step = adaptation_.measured();
+  bool const measured = step && e.key.segment < step->segments.size();
   std::size_t inside =
-      measured ? measured_->segments[e.key.segment].backward_scratch_bytes : scratch_.last_peak_bytes();
+      measured ? step->segments[e.key.segment].backward_scratch_bytes : scratch_.last_peak_bytes();
   for (auto const& other : store_.live()) {
     bool const beside = other.key.segment == e.key.segment && other.key.micro_batch == e.key.micro_batch;
     if (beside) inside += other.bytes;
@@ -315,7 +316,7 @@ void session_core::drop_unsent(entry& e) {
 /// Sends out an item that came back and is not in use, for a policy that ferries. `firmly`: also one that a plan would
 /// rather keep and that nothing can rebuild.
 bool session_core::ferry_again(bool firmly) {
-  bool const planned = following_ != nullptr || policy_.planning();
+  bool const planned = follower_.is_active() || policy_.planning();
   for (auto& e : store_.live()) {
     bool const may_go = e.where == placement::offload ||
                         (firmly && planned && !e.has_recipe && e.stats.last != reason::kept_after_failed_offload);

@@ -45,7 +45,8 @@ session_core::session_core(device& on, config settings)
       recorder_(clock_),
       ledger_(on, settings_, log_, store_, clock_),
       transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}),
-      forecast_(on, store_, transfers_.link(), clock_, settings_) {
+      forecast_(on, store_, transfers_.link(), clock_, settings_),
+      adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}) {
   require_ascending(settings_.link_schedule);
   droppable_.reserve(64);
   reaching_.reserve(64);
@@ -122,11 +123,28 @@ void session_core::finish_log() noexcept {
 
 std::string session_core::explain() { return support::explain_losses(stats(), settings_); }
 
+/// From the step before, if it is over by now and that is news.
+void session_core::learn() {
+  if (!clock_.can_learn()) return;
+  ledger_.take_measurements(false);
+  adaptation_.note_learnt(clock_.learn());
+}
+
+std::optional<profile> session_core::recorded_profile() {
+  if (in_step_) throw error("recorded_profile: a step is under way; call it after end_step");
+  if (auto const& measured = adaptation_.measured()) return measured;  // of the warm-up, where every recipe ran
+  ledger_.take_measurements(true);
+  return recorder_.take("recorded");
+}
+
 session_stats session_core::stats() {
   progress();
   ledger_.take_measurements(false);
   ledger_.effects().placed_by_function = policy_.has_function();
   ledger_.effects().weighed |= forecast_.has_weighed();
+  ledger_.effects().planned = adaptation_.has_planned();
+  ledger_.totals().plans = adaptation_.plans();
+  ledger_.totals().plan_changes = adaptation_.changes_in_steps();
   return ledger_.stats(transfers_.link(), settings_);
 }
 
@@ -137,21 +155,19 @@ void session_core::begin_step() {
   follow_link_schedule();
   if (recorder_.on()) clock_.wait_until_over();  // what is planned for is measured to its end
   ledger_.take_measurements(policy_.measuring() || recorder_.on());
-  plan_if_ready();
+  adaptation_.plan_if_ready(ledger_.totals().steps);
   policy_.learn(store_, ledger_.totals().steps, forced_peak_bytes_);
   if (ledger_.measured_all() && ledger_.totals().steps > steps_remembered) {
     store_.forget_unused(ledger_.totals().steps - steps_remembered);
   }
   order_.begin_step();
   clock_.begin_step();
-  adapt();
-  take_up_plan();
-  choose_plan();
-  bool const to_plan = policy_.planning() && following_ == nullptr && !planning_given_up_ && !replanner_.busy();
-  recorder_.begin_step(record_ || to_plan);
-  if (following_ != nullptr) following_->begin_step();
-  off_plan_ = false;
-  due_fetches_.clear();
+  learn();
+  adaptation_.between_steps();
+  follower_.take_up();
+  adaptation_.choose_plan();
+  recorder_.begin_step(record_ || adaptation_.wants_a_record());
+  follower_.begin_step();
   scratch_.begin_step();
   segment_entered_ = false;
   first_bounded_ = 0;
@@ -226,8 +242,8 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   ledger_.steps().entered(which, key, stream);
   bound_run_ahead();
   // Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
-  learnt_late_ |= learn();
-  if (following_ != nullptr) conduct(which, key, stream);
+  learn();
+  if (follower_.is_active()) conduct(which, key, stream);
 }
 
 /// Would a bound of one segment, the default, have held the host back here?

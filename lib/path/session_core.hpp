@@ -21,9 +21,8 @@
 #include "decide/profile_recorder.hpp"
 #include "decide/step_clock.hpp"
 #include "ferry/session.hpp"
-#include "follow/followed_plan.hpp"
-#include "follow/plan_set.hpp"
-#include "follow/replanner.hpp"
+#include "follow/adaptation.hpp"
+#include "follow/plan_follower.hpp"
 #include "observe/ledger.hpp"
 #include "path/scratch.hpp"
 #include "path/transfers.hpp"
@@ -42,10 +41,6 @@ using decide::pass;
 using decide::policy;
 using decide::profile_recorder;
 using decide::step_clock;
-using follow::followed_plan;
-using follow::plan_set;
-using follow::planning_task;
-using follow::replanner;
 using observe::measurement;
 using store::device_region;
 using store::entry;
@@ -85,9 +80,7 @@ class session_core {
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
   void set_placement(placement_function choose);
   void follow(plan planned);
-  [[nodiscard]] plan const* followed() const noexcept {
-    return following_ != nullptr ? &following_->followed() : nullptr;
-  }
+  [[nodiscard]] plan const* followed() const noexcept { return follower_.followed(); }
   void set_budget(byte_amount budget);
   void idle_hint(double us);
   [[nodiscard]] outlook foresee(item_key const& key);
@@ -116,6 +109,7 @@ class session_core {
   void wait_for_all_transfers() noexcept;
 
   void note_run_ahead();
+  void learn();
   void name_idle_settings() noexcept;
   void finish_log() noexcept;
 
@@ -188,43 +182,12 @@ class session_core {
   [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
 
   // conduct.cpp: following a plan
-  void follow(plan_set plans);
-  void take_up_plan() noexcept;
   [[nodiscard]] decision decide(entry& e);
   void conduct(pass which, item_key const& key, stream_ref stream);
   void fetch_planned();
   void fetch_unplanned();
-  [[nodiscard]] std::size_t due_bytes() const noexcept;
-  [[nodiscard]] std::optional<double> until_needed_us(entry const& e) const;
   [[nodiscard]] std::optional<outlook> will_be_late(entry const& e);
   void place_anew();
-  void forget_plan(std::string const& why);
-  void stop_following();
-
-  // adapt.cpp: making plans, and others when the step is no longer as forecast
-  void plan_if_ready();
-  void plan_first(planning_task task);
-  void give_up_planning(std::string_view why);
-  void adapt();
-  void choose_plan();
-  bool learn();
-  [[nodiscard]] planning_task planning_for(profile step) const;
-  void start_planning(planning_task task);
-  void take_over(replanner::result made);
-  void judge_new_plans();
-  [[nodiscard]] bool step_has_changed();
-  [[nodiscard]] profile updated_profile() const;
-  [[nodiscard]] double own_us() const;
-  struct link_speeds {
-    double out = 0;
-    double back = 0;
-  };
-  [[nodiscard]] link_speeds measured_speeds() const noexcept;
-  [[nodiscard]] static link_speeds speeds_of(hardware const& on) noexcept;
-  [[nodiscard]] double link_factor() const noexcept;
-  [[nodiscard]] bool link_is(link_speeds const& expected) const noexcept;
-  [[nodiscard]] std::uint64_t chunks_in_step(copy_direction direction) const noexcept;
-  void change_plan_in_step();
 
   // recompute.cpp
   void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {}, std::size_t rows_there = 0);
@@ -234,11 +197,6 @@ class session_core {
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   [[noreturn]] void throw_cycle(entry const& e) const;
 
-  /// A fetch whose position the trainer has reached.
-  struct due_fetch {
-    entry* item;
-    event_handle position;
-  };
 
   support::process_mark made_in_;
   device& device_;
@@ -252,38 +210,8 @@ class session_core {
   need_order order_;
   step_clock clock_;
   profile_recorder recorder_;
-  plan_set plans_;
-  followed_plan* following_ = nullptr;  // of the plans; null without any, and while the trainer's function decides
-  bool off_plan_ = false;               // the step was begun with another of the plans
   observe::ledger ledger_;
-  std::vector<due_fetch> due_fetches_;  // that have not begun, in the plan's order
   bool record_ = false;
-  std::optional<profile> measured_;  // what the plan in force was made from
-  link_speeds planned_for_;          // the link of the plans in force
-  link_speeds considered_;           // the link, and the computation, that plans were last made for
-  double considered_us_ = 0;
-  double pace_against_plan_ = 1;  // how long the computation takes now, of what was planned for
-  bool learnt_late_ = false;
-  bool seemed_changed_ = false;
-  std::uint32_t steps_since_planning_ = 0;
-  bool replan_asked_ = false;
-  std::uint32_t generation_ = 0;  // of steps that look alike
-  link_speeds speeds_at_begin_;   // of the step
-  std::array<std::uint64_t, 2> chunks_at_begin_{};
-  /// Plans that were followed before, in case the new ones do worse.
-  struct trial {
-    plan_set before;
-    link_speeds planned_for;
-    double before_us;
-    std::uint64_t from_step;
-    std::uint32_t steps_left;
-    double best_us = decide::unknown_us;
-  };
-  std::optional<trial> trial_;
-  replanner replanner_;
-  bool plan_is_ours_ = false;  // made by policy auto, so it may be forgotten
-  bool planning_given_up_ = false;
-  std::uint32_t warm_steps_ = 0;
   std::optional<byte_amount> wanted_budget_;  // not in force yet
   bool budget_wait_told_ = false;
   std::size_t next_link_change_ = 0;
@@ -304,6 +232,8 @@ class session_core {
 
   transfers transfers_;  // its thread ends before what it works on
   forecast forecast_;
+  follow::plan_follower follower_;
+  follow::adaptation adaptation_;
 };
 
 }  // namespace ferry::path

@@ -1,0 +1,312 @@
+#include "follow/adaptation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ferry/error.hpp"
+
+namespace ferry::follow {
+
+namespace {
+
+/// The first step is cold, the second one is measured.
+constexpr std::uint32_t warm_up_steps = 2;
+/// Where addresses are bytes, gaps between blocks cost some of the budget.
+constexpr double fragmentation_margin = 0.05;
+constexpr double first_planning_ms = 150;
+constexpr double planning_ms = 60;  // of each plan, in the background
+constexpr double gbps = 1e-3;       // of a byte per microsecond
+/// Plans count on so much of the measured link.
+constexpr double share_of_link = 0.95;
+/// The link's speed shows in so many chunks of a step.
+constexpr std::uint64_t telling_chunks = 4;
+
+/// A speed or a time that has changed by so much is worth a new plan: at once, or if it stays so.
+constexpr double clear_change = 1.25;
+constexpr double lasting_change = 1.07;
+/// Planning takes a core for a while: not for every small change.
+constexpr std::uint32_t steps_between_plans = 8;
+/// A plan that takes so much longer than the one before is given up.
+constexpr double worse = 1.01;
+/// A plan is tried if it promises to take no more than that, of what the last step took: plans count on less than the
+/// link has.
+constexpr double promising = 1.01;
+constexpr std::uint32_t steps_on_trial = 2;
+
+/// How far apart two values are, at least 1.
+double apart(double a, double b) {
+  if (a <= 0 || b <= 0) return 1;
+  return std::max(a, b) / std::min(a, b);
+}
+
+}  // namespace
+
+void adaptation::follow(plan given) {
+  around_.plan.follow(plan_set(std::move(given)));
+  plan_is_ours_ = false;
+  trial_.reset();
+}
+
+void adaptation::plan_if_ready(std::uint64_t steps) {
+  if (around_.settings.policy.kind == policy_kind::plan && steps == 0 && !around_.plan.has_plan()) {
+    follow(read_plan(around_.settings.policy.file));
+  }
+  if (!around_.policy.planning() || around_.plan.has_plan() || planning_given_up_ || !around_.recorder.saw_work()) return;
+  if (replanner_.busy() || replan_asked_ || ++warm_steps_ < warm_up_steps) return;
+  auto const step = around_.recorder.take("this step");
+  if (!step) {
+    give_up_planning("micro-batches are interleaved or a step could not be measured");
+    return;
+  }
+  measured_ = step;
+  plan_is_ours_ = true;
+  if (std::exchange(has_planned_, true)) {
+    start_planning(planning_for(*step));
+  } else {
+    plan_first(planning_for(*step));
+  }
+}
+
+/// The session's first plan is waited for; those for other links, and all plans after it, are made in the background.
+void adaptation::plan_first(planning_task task) {
+  try {
+    task.how.time_limit_ms = first_planning_ms;
+    auto made = make_plan(task.step, task.on, task.how);
+    around_.log.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us, 100 * made.overhead());
+    task.home = made;
+    around_.plan.follow(plan_set(std::move(made)));
+    planned_for_ = speeds_of(task.on);
+    task.how.time_limit_ms = planning_ms;
+    if (around_.settings.adapt) start_planning(std::move(task));
+  } catch (error const& cause) {
+    give_up_planning(cause.what());
+  }
+}
+
+void adaptation::give_up_planning(std::string_view why) {
+  planning_given_up_ = true;
+  around_.log.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", why);
+}
+
+planning_task adaptation::planning_for(profile step) const {
+  auto const speeds = measured_speeds();
+  planning_task task;
+  task.step = std::move(step);
+  task.on.name = around_.on.capabilities().name;
+  task.on.device_bytes = around_.on.capabilities().device_bytes;
+  task.on.host_bytes = around_.on.capabilities().pinned_bytes;
+  task.on.device_to_host.gbps = speeds.out * gbps;
+  task.on.host_to_device.gbps = speeds.back * gbps;
+  task.how.budget_bytes = around_.store.device_tier().bytes().limit_bytes();
+  task.how.host_budget_bytes = around_.store.pinned_tier().bytes().limit_bytes();
+  task.how.insured = around_.settings.insure;
+  task.how.link_derating = share_of_link;
+  task.how.fragmentation_margin = around_.on.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
+  task.how.time_limit_ms = planning_ms;
+  task.how.effort = around_.settings.plan_effort;
+  task.generation = generation_;
+  task.other_links = around_.settings.adapt;
+  return task;
+}
+
+void adaptation::start_planning(planning_task task) {
+  considered_.link = speeds_of(task.on);
+  considered_.computation_us = computation_us();
+  considered_.steps_since = 0;
+  replanner_.start(std::move(task));
+}
+
+/// In bytes per microsecond; 0 where nothing has been copied yet.
+adaptation::link_speeds adaptation::measured_speeds() const noexcept {
+  return {around_.link.counters(copy_direction::device_to_host).bytes_per_us.load(std::memory_order_relaxed),
+          around_.link.counters(copy_direction::host_to_device).bytes_per_us.load(std::memory_order_relaxed)};
+}
+
+void adaptation::between_steps() {
+  bool const learnt = std::exchange(learnt_late_, false);
+  if (learnt) judge_new_plans();
+  if (learnt && measured_ && around_.plan.is_active() && around_.plan.followed()->unlimited_us > 0) {
+    around_.plan.set_pace(computation_us() / around_.plan.followed()->unlimited_us);
+  }
+  if (auto made = replanner_.take(around_.on.time() != nullptr)) take_over(std::move(*made));
+  begin_.link = measured_speeds();
+  for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
+    begin_.chunks[static_cast<std::size_t>(direction)] = around_.link.counters(direction).chunks;
+  }
+  if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
+  bool const changed = around_.settings.adapt && around_.plan.is_active() && learnt && step_has_changed();
+  bool const asked = std::exchange(replan_asked_, false);
+  if (changed || asked) start_planning(planning_for(updated_profile()));
+}
+
+void adaptation::choose_plan() {
+  if (!around_.plan.is_active() || !plan_is_ours_ || !around_.settings.adapt) return;
+  around_.plan.choose(link_factor(), share_of_link);
+}
+
+bool adaptation::wants_a_record() const noexcept {
+  return around_.policy.planning() && !around_.plan.is_active() && !planning_given_up_ && !replanner_.busy();
+}
+
+void adaptation::step_is_another(std::string const& why) {
+  if (!plan_is_ours_) {
+    throw plan_mismatch(
+        fmt::format("the plan '{}' was made for another step: {}; profile this model and plan again, or "
+                    "set FERRY_POLICY=auto",
+                    around_.plan.at_hand()->profile_name, why));
+  }
+  around_.log.info("the step has changed, planning again: {}", why);
+  static_cast<void>(around_.plan.give_up());
+  trial_.reset();
+  measured_.reset();
+  replan_asked_ = false;  // it was asked for the step as it was
+  ++generation_;
+  warm_steps_ = 0;
+}
+
+void adaptation::budget_changed(std::size_t before, std::size_t now) {
+  planning_given_up_ = false;
+  auto const* const plan = around_.plan.at_hand();
+  if (plan == nullptr) return;
+  if (plan_is_ours_) {
+    // What was planned with more bytes may not fit; until there is another plan, what needs fewest is done.
+    if (now < before) {
+      static_cast<void>(around_.plan.give_up());
+      trial_.reset();
+    }
+    replan_asked_ = true;
+  } else if (now < plan->budget_bytes) {
+    around_.log.warning("the budget is {} now, but the plan '{}' was made for {}: steps may run out of it",
+                        format_bytes(now), plan->profile_name, format_bytes(plan->budget_bytes));
+  }
+}
+
+adaptation::link_speeds adaptation::speeds_of(hardware const& on) noexcept {
+  return {on.device_to_host.gbps / gbps, on.host_to_device.gbps / gbps};
+}
+
+/// The computation of one pass through the step, as it was measured last.
+double adaptation::computation_us() const {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < measured_->segments.size(); ++i) {
+    auto const& segment = measured_->segments[i];
+    sum += around_.clock.own_us(pass::forward, i).value_or(segment.forward_us);
+    sum += around_.clock.own_us(pass::backward, i).value_or(segment.backward_us);
+  }
+  return sum;
+}
+
+/// The step that was measured first, with the times that were measured since.
+profile adaptation::updated_profile() const {
+  profile step = *measured_;
+  for (std::uint32_t i = 0; i < step.segments.size(); ++i) {
+    auto& segment = step.segments[i];
+    segment.forward_us = around_.clock.own_us(pass::forward, i).value_or(segment.forward_us);
+    segment.backward_us = around_.clock.own_us(pass::backward, i).value_or(segment.backward_us);
+    for (auto& item : segment.items) {
+      auto const known = around_.store.entries().find({0, i, label(item.name)});
+      bool const timed = item.recipe_us && known != around_.store.entries().end() && known->second.recipe_us >= 0;
+      if (timed) item.recipe_us = known->second.recipe_us;
+    }
+  }
+  return step;
+}
+
+/// The link or the computation is not what the last plans were made for. A small change must stay to be believed.
+bool adaptation::step_has_changed() {
+  auto const now = measured_speeds();
+  double const change =
+      std::max({apart(now.out, considered_.link.out), apart(now.back, considered_.link.back), apart(computation_us(), considered_.computation_us)});
+  bool const stays = std::exchange(considered_.seemed_changed, change > lasting_change);
+  ++considered_.steps_since;
+  bool const believed = stays && considered_.seemed_changed && considered_.steps_since >= steps_between_plans;
+  if (change <= clear_change && !believed) return false;
+  considered_.seemed_changed = false;
+  around_.log.info("the step has changed by {:.0f}%, planning again", 100 * (change - 1));
+  return true;
+}
+
+/// New plans are followed from this step on, on trial.
+void adaptation::take_over(replanner::result made) {
+  if (!plan_is_ours_ || made.task.generation != generation_) return;  // the step they were made for is no more
+  if (made.task.how.budget_bytes != around_.store.device_tier().bytes().limit_bytes()) {
+    replan_asked_ = true;
+    return;
+  }
+  if (made.plans.empty()) {
+    if (!around_.plan.has_plan()) return give_up_planning(made.failure);
+    around_.log.info("the plan stays: {}", made.failure);
+    return;
+  }
+  bool const same_plan = made.task.home && around_.plan.is_active();  // now with those for other links
+  bool const another_budget =
+      !around_.plan.is_active() || around_.plan.followed()->budget_bytes != made.task.how.budget_bytes;
+  if (same_plan || another_budget) {
+    planned_for_ = speeds_of(made.task.on);
+    around_.plan.follow(std::move(made.plans));
+    return;
+  }
+  double const before_us = around_.clock.step_us();
+  double const after_us = made.plans.at_hand()->followed().step_us;
+  if (after_us > promising * before_us) {
+    around_.log.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
+              1e-3 * before_us);
+    return;
+  }
+  trial_.emplace(trial{around_.plan.give_up(), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
+                       around_.clock.this_step(), steps_on_trial});
+  measured_ = std::move(made.task.step);
+  around_.plan.follow(std::move(made.plans));
+  ++plans_;
+  around_.log.info("new plan: {:.3f} ms a step, the last one took {:.3f}", 1e-3 * after_us, 1e-3 * before_us);
+}
+
+/// The plans before come back if the new ones do worse, unless the world has changed again meanwhile.
+void adaptation::judge_new_plans() {
+  if (!trial_ || around_.clock.learnt_step() < trial_->from_step) return;
+  trial_->best_us = std::min(trial_->best_us, around_.clock.step_us());
+  if (--trial_->steps_left > 0) return;
+  bool const failed = trial_->best_us > worse * trial_->before_us && link_is(considered_.link);
+  if (failed) {
+    around_.log.info("the plan before comes back: it took {:.3f} ms, the new one {:.3f}", 1e-3 * trial_->before_us,
+              1e-3 * trial_->best_us);
+    planned_for_ = trial_->planned_for;
+    around_.plan.follow(std::move(trial_->before));
+    ++plans_;
+  }
+  trial_.reset();
+}
+
+bool adaptation::link_is(link_speeds const& expected) const noexcept {
+  auto const now = measured_speeds();
+  return std::max(apart(now.out, expected.out), apart(now.back, expected.back)) < lasting_change;
+}
+
+/// How fast the link is against what the plans at hand were made for. Until chunks have come back in this step, that
+/// way is taken to have changed as the other one has.
+double adaptation::link_factor() const noexcept {
+  auto const now = measured_speeds();
+  double back = now.back;
+  if (chunks_in_step(copy_direction::host_to_device) < telling_chunks && begin_.link.out > 0) {
+    back *= now.out / begin_.link.out;
+  }
+  auto const factor = [](double speed, double planned) { return speed > 0 && planned > 0 ? speed / planned : 1.0; };
+  return std::min(factor(now.out, planned_for_.out), factor(back, planned_for_.back));
+}
+
+std::uint64_t adaptation::chunks_in_step(copy_direction direction) const noexcept {
+  return around_.link.counters(direction).chunks - begin_.chunks[static_cast<std::size_t>(direction)];
+}
+
+bool adaptation::change_plan_in_step() {
+  if (!plan_is_ours_ || !around_.settings.adapt) return false;
+  if (chunks_in_step(copy_direction::device_to_host) < telling_chunks) return false;
+  if (!around_.plan.change_in_step(link_factor(), share_of_link)) return false;
+  ++changes_in_steps_;
+  return true;
+}
+
+}  // namespace ferry::follow
