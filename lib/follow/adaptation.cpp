@@ -54,7 +54,8 @@ void adaptation::plan_if_ready(std::uint64_t steps) {
   if (around_.settings.policy.kind == policy_kind::plan && steps == 0 && !around_.plan.has_plan()) {
     follow(read_plan(around_.settings.policy.file));
   }
-  if (!around_.policy.planning() || around_.plan.has_plan() || planning_given_up_ || !around_.recorder.saw_work()) return;
+  if (!around_.policy.planning() || around_.plan.has_plan() || planning_given_up_ || !around_.recorder.saw_work())
+    return;
   if (replanner_.busy() || replan_asked_ || ++warm_steps_ < warm_up_steps) return;
   auto const step = around_.recorder.take("this step");
   if (!step) {
@@ -75,7 +76,8 @@ void adaptation::plan_first(planning_task task) {
   try {
     task.how.time_limit_ms = first_planning_ms;
     auto made = make_plan(task.step, task.on, task.how);
-    around_.log.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us, 100 * made.overhead());
+    around_.log.info("planned: {:.3f} ms a step, {:.1f}% above unlimited memory", 1e-3 * made.step_us,
+                     100 * made.overhead());
     task.home = made;
     around_.plan.follow(plan_set(std::move(made)));
     planned_for_ = speeds_of(task.on);
@@ -218,8 +220,8 @@ profile adaptation::updated_profile() const {
 /// The link or the computation is not what the last plans were made for. A small change must stay to be believed.
 bool adaptation::step_has_changed() {
   auto const now = measured_speeds();
-  double const change =
-      std::max({apart(now.out, considered_.link.out), apart(now.back, considered_.link.back), apart(computation_us(), considered_.computation_us)});
+  double const change = std::max({apart(now.out, considered_.link.out), apart(now.back, considered_.link.back),
+                                  apart(computation_us(), considered_.computation_us)});
   bool const stays = std::exchange(considered_.seemed_changed, change > lasting_change);
   ++considered_.steps_since;
   bool const believed = stays && considered_.seemed_changed && considered_.steps_since >= steps_between_plans;
@@ -253,7 +255,7 @@ void adaptation::take_over(replanner::result made) {
   double const after_us = made.plans.at_hand()->followed().step_us;
   if (after_us > promising * before_us) {
     around_.log.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
-              1e-3 * before_us);
+                     1e-3 * before_us);
     return;
   }
   trial_.emplace(trial{around_.plan.give_up(), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
@@ -272,7 +274,7 @@ void adaptation::judge_new_plans() {
   bool const failed = trial_->best_us > worse * trial_->before_us && link_is(considered_.link);
   if (failed) {
     around_.log.info("the plan before comes back: it took {:.3f} ms, the new one {:.3f}", 1e-3 * trial_->before_us,
-              1e-3 * trial_->best_us);
+                     1e-3 * trial_->best_us);
     planned_for_ = trial_->planned_for;
     around_.plan.follow(std::move(trial_->before));
     ++plans_;

@@ -60,8 +60,8 @@ class plan_follower {
 
   /// How long the computation takes now, of what was planned for.
   void set_pace(double against_plan) noexcept { pace_ = against_plan; }
-  /// From the segment at hand until backward of that one, by the plan's timeline and the pace of the last steps; nothing if
-  /// that is over or unknown. Requires: active.
+  /// From the segment at hand until backward of that one, by the plan's timeline and the pace of the last steps;
+  /// nothing if that is over or unknown. Requires: active.
   [[nodiscard]] std::optional<double> until_backward_us(std::uint32_t segment) const;
 
   /// Fetches that are due and have not begun, in the plan's order.

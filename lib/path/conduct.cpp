@@ -164,7 +164,7 @@ void session_core::place_anew() {
         if (!e.has_recipe || !(unsent || e.state() == item_state::resident)) break;
         ledger_.count(reason::placed_anew, e);
         if (unsent) {
-          drop_unsent(e);
+          room_.drop_unsent(e);
         } else {
           e.awaiting_offload.unlink();
           e.where = placement::recompute;

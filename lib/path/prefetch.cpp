@@ -4,7 +4,7 @@
 // Why nobody waits for ever. Compute asks for bytes in `wait_for_room`; what runs ahead of it (fetches, and recipes
 // during a wait) never does: it takes bytes that are free beside those that the step's blocks took last time, or, by a
 // plan, at a position where the plan has found them free. Should they be needed after all, compute gets them back:
-//   1. While it makes room, nothing that runs ahead begins (`making_room_`).
+//   1. While it makes room, nothing that runs ahead begins (`room::is_being_made`).
 //   2. An item fetched or rebuilt ahead and not leased has its host copy or its recipe, so its bytes can go at once. A
 //      fetch under way is called off, and its bytes are free when the chunks in flight have arrived.
 //   3. So compute waits only for chunks in flight and for offloads. These wait for work that was enqueued before them

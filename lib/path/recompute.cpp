@@ -64,7 +64,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     // First what must be rebuilt itself: nothing else is held in memory meanwhile.
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, true);
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, false);
-    if (!e.device) e.device.replace(make_room(e.bytes, e.key.name, stream));
+    if (!e.device) e.device.replace(room_.make(e.bytes, e.key.name, stream));
     store_.device_tier().order_after_uses(e.device.region(), stream);
     // Bytes that a failed way back left behind may still have readers.
     for (auto const user : e.users) {

@@ -82,7 +82,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           break;
         }
         e.failure.clear();
-        prefetch(e, e.device ? device_region() : make_room(e.bytes, e.key.name, stream));
+        prefetch(e, e.device ? device_region() : room_.make(e.bytes, e.key.name, stream));
         break;
       case item_state::prefetching:
         switch (await_arrival(e, stream, !by_link, seen)) {
@@ -181,7 +181,7 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
 std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stream) {
   auto const elsewhere = [&]() -> std::optional<std::size_t> {
     bool const stuck = forecast_.link().standstill_us(copy_direction::host_to_device) > 0;
-    return leave_behind(e, stuck) ? std::optional(0) : std::nullopt;
+    return room_.leave_behind(e, stuck) ? std::optional(0) : std::nullopt;
   };
   transfer& t = *e.moving;
   auto phase = t.phase.load(std::memory_order_acquire);
@@ -196,7 +196,7 @@ std::optional<std::size_t> session_core::stop_prefetch(entry& e, stream_ref stre
     // now on holds up the recipe.
     bool const stuck = forecast_.link().standstill_us(copy_direction::host_to_device) > 0 ||
                        forecast_.coming_us(e) > forecast_.part_of_recipe_us(e, there) + settings_.stall_tolerance_us;
-    if ((there == 0 || stuck) && leave_behind(e, stuck)) return 0;
+    if ((there == 0 || stuck) && room_.leave_behind(e, stuck)) return 0;
     if (e.moving == &t) {  // it has not ended while others made way
       device_.wait(stream, t.done);
       return there;

@@ -55,8 +55,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   clock_.called();
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
-  return settle_in(e, make_room_adopting(memory, stream), std::move(ready), stream, std::move(on_release),
-                   std::move(how));
+  return settle_in(e, room_.make_for(memory, stream), std::move(ready), stream, std::move(on_release), std::move(how));
 }
 
 lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,

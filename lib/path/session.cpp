@@ -46,11 +46,11 @@ session_core::session_core(device& on, config settings)
       ledger_(on, settings_, log_, store_, clock_),
       transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}),
       forecast_(on, store_, transfers_.link(), clock_, settings_),
-      adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}) {
+      adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}),
+      room_({on, settings_, store_, policy_, order_, clock_, recorder_, forecast_, scratch_, transfers_, follower_,
+             adaptation_, ledger_},
+            *this) {
   require_ascending(settings_.link_schedule);
-  droppable_.reserve(64);
-  reaching_.reserve(64);
-  leaving_.reserve(64);
 }
 
 session_core::~session_core() {
@@ -156,7 +156,7 @@ void session_core::begin_step() {
   if (recorder_.on()) clock_.wait_until_over();  // what is planned for is measured to its end
   ledger_.take_measurements(policy_.measuring() || recorder_.on());
   adaptation_.plan_if_ready(ledger_.totals().steps);
-  policy_.learn(store_, ledger_.totals().steps, forced_peak_bytes_);
+  policy_.learn(store_, ledger_.totals().steps, room_.forced_peak_bytes());
   if (ledger_.measured_all() && ledger_.totals().steps > steps_remembered) {
     store_.forget_unused(ledger_.totals().steps - steps_remembered);
   }
@@ -282,7 +282,7 @@ void session_core::progress() {
     if (transfers_.any_deferred()) offload_deferred();
     store_.notify_releases();
     if (ledger_.measured_much()) ledger_.take_measurements(false);
-    if (prefetch_due_ && !making_room_ && in_step_) prefetch_ahead();
+    if (prefetch_due_ && !room_.is_being_made() && in_step_) prefetch_ahead();
   } while (transfers_.has_ended_at_once());
 }
 
@@ -309,7 +309,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
   ledger_.steps().allocated(stream);
-  auto region = make_room(bytes, purpose, stream);
+  auto region = room_.make(bytes, purpose, stream);
   try {
     store_.device_tier().order_after_uses(region, stream);
   } catch (error const&) {

@@ -24,6 +24,7 @@
 #include "follow/adaptation.hpp"
 #include "follow/plan_follower.hpp"
 #include "observe/ledger.hpp"
+#include "path/room.hpp"
 #include "path/scratch.hpp"
 #include "path/transfers.hpp"
 #include "store/happenings.hpp"
@@ -52,7 +53,7 @@ using store::item_event;
 /// Throws: `invalid_argument` unless the steps ascend from 0.
 void require_ascending(std::vector<link_change> const& schedule);
 
-class session_core {
+class session_core final : private room_path {
  public:
   session_core(device& on, config settings);
   session_core(session_core const&) = delete;
@@ -103,7 +104,7 @@ class session_core {
   [[nodiscard]] entry& require(item_key const& key);
   void bound_run_ahead();
   void enter_segment(pass which, item_key const& key, stream_ref stream);
-  void progress();
+  void progress() override;
   void see_to_others(char const* call);
   void wait_while_ahead(patience& waiting);
   void wait_for_all_transfers() noexcept;
@@ -121,45 +122,15 @@ class session_core {
   void budget_changed(std::size_t before);
   void follow_link_schedule();
 
-  // room.cpp: device bytes
-  [[nodiscard]] device_region make_room(std::size_t bytes, label const& name, stream_ref stream);
-  [[nodiscard]] device_region make_room_adopting(device_view memory, stream_ref stream);
-  template <typename Allocate>
-  [[nodiscard]] device_region wait_for_room(std::size_t bytes, label const& name, stream_ref stream, Allocate allocate);
-  [[nodiscard]] bool leave_behind(entry& e, bool firmly);
-  void hurry(std::size_t bytes);
-  bool give_way(bool firmly);
-  enum class drop_result : std::uint8_t { dropped, not_yet, never };
-  drop_result drop_instead_of_waiting(std::size_t bytes);
-  [[nodiscard]] bool could_be_dropped(entry& e);
-  void list_reaching();
-  template <typename Visit>
-  void for_each_rebuilt_from(entry const& e, Visit visit);
-  [[nodiscard]] bool rebuilding_fits(entry const& e);
-  [[nodiscard]] std::size_t bytes_from_outside(entry const& e, std::uint32_t segment, std::size_t limit) const;
-  void drop_unsent(entry& e);
-  struct drop_offer {
-    entry* item;
-    double cost_us;
-  };
-  void list_droppable();
-  void drop_for(drop_offer const& one, double wait_us);
-  void list_leaving();
-  bool ferry_again(bool firmly);
-  [[nodiscard]] entry* oldest_offloading() noexcept;
-  [[nodiscard]] bool bytes_are_coming() const noexcept;
-  [[noreturn]] void throw_no_room(std::size_t bytes, label const& name);
-  void note_forced_bytes() noexcept;
-
   // save.cpp
   lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
                   recipe how);
   [[nodiscard]] lease lend(entry& e, stream_ref stream) noexcept;
   void let_be(entry& e) noexcept;
-  void vacate(entry& e) noexcept;
+  void vacate(entry& e) noexcept override;
 
   // offload.cpp
-  void offload(entry& e);
+  void offload(entry& e) override;
   void offload_deferred();
   void offload_ended(transfer& ended, entry& e);
   void next_choice(entry& e, reason dropped, reason kept);
@@ -197,7 +168,6 @@ class session_core {
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   [[noreturn]] void throw_cycle(entry const& e) const;
 
-
   support::process_mark made_in_;
   device& device_;
   config settings_;
@@ -215,11 +185,7 @@ class session_core {
   std::optional<byte_amount> wanted_budget_;  // not in force yet
   bool budget_wait_told_ = false;
   std::size_t next_link_change_ = 0;
-  std::vector<drop_offer> droppable_;
-  std::vector<entry const*> reaching_;  // see `list_reaching`
-  std::vector<transfer*> leaving_;      // that give bytes back, in the order they will; see `list_leaving`
   bool prefetch_due_ = false;
-  bool making_room_ = false;  // prefetches must not take it
 
   std::size_t first_bounded_ = 0;  // the first stretch whose mark the host may wait for
   item_key last_segment_;
@@ -228,12 +194,12 @@ class session_core {
 
   scratch scratch_;
   std::vector<entry*> rebuilding_;  // recipes that wait for their inputs, outermost first
-  std::size_t forced_peak_bytes_ = 0;
 
   transfers transfers_;  // its thread ends before what it works on
   forecast forecast_;
   follow::plan_follower follower_;
   follow::adaptation adaptation_;
+  room room_;
 };
 
 }  // namespace ferry::path

@@ -1,5 +1,5 @@
-// When plans are made, without a session: steps are entered, saved and restored by hand. What a session does with them is
-// in adapt_test.cpp.
+// When plans are made, without a session: steps are entered, saved and restored by hand. What a session does with them
+// is in adapt_test.cpp.
 #include "follow/adaptation.hpp"
 
 #include <gtest/gtest.h>
