@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -93,6 +94,27 @@ struct recipe {
 
   explicit operator bool() const noexcept { return static_cast<bool>(enqueue); }
 };
+
+/// Memory that belongs to the trainer.
+struct device_view {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Tells the trainer that Ferry needs its adopted memory no more: once `done` is complete the bytes may
+/// go. The event is valid during the call: make a stream wait for it, or query it. Called on the session's
+/// thread; must not call the session.
+using release_callback = unique_function<void(event_ref done)>;
+
+/// What a placement is decided from.
+struct item_info {
+  item_key key;
+  std::size_t bytes = 0;
+  bool has_recipe = false;
+  bool boundary = false;  ///< no recipe, or one that reaches into another segment
+  double recipe_us = 0;   ///< how long the recipe took last time; 0 if it never ran
+};
+using placement_function = std::function<placement(item_info const&)>;
 
 }  // namespace ferry
 

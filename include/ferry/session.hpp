@@ -16,7 +16,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -113,27 +112,6 @@ class FERRY_API lease {
   stream_ref stream_;
 };
 
-/// Memory that belongs to the trainer.
-struct device_view {
-  void* address = nullptr;
-  std::size_t bytes = 0;
-};
-
-/// Tells the trainer that Ferry needs its adopted memory no more: once `done` is complete the bytes may
-/// go. The event is valid during the call: make a stream wait for it, or query it. Called on the session's
-/// thread; must not call the session.
-using release_callback = unique_function<void(event_ref done)>;
-
-/// What a placement is decided from.
-struct item_info {
-  item_key key;
-  std::size_t bytes = 0;
-  bool has_recipe = false;
-  bool boundary = false;  ///< no recipe, or one that reaches into another segment
-  double recipe_us = 0;   ///< how long the recipe took last time; 0 if it never ran
-};
-using placement_function = std::function<placement(item_info const&)>;
-
 /// Manages the activations of a trainer's steps under a byte budget.
 class FERRY_API session {
  public:
@@ -180,8 +158,8 @@ class FERRY_API session {
 
   [[nodiscard]] std::optional<item_state> state(item_key const& key) const;
 
-  /// Decides by this function instead of by `FERRY_POLICY`, whatever is saved from now on; an empty function undoes it. A
-  /// plan waits meanwhile: it is followed again from the first step that begins without a function.
+  /// Decides by this function instead of by `FERRY_POLICY`, whatever is saved from now on; an empty function undoes it.
+  /// A plan waits meanwhile: it is followed again from the first step that begins without a function.
   void set_placement(placement_function choose);
 
   /// Carries out a plan from the next step on, instead of a policy. In that step, an item that the plan does not know

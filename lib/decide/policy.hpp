@@ -17,7 +17,8 @@
 #include <unordered_set>
 
 #include "ferry/config.hpp"
-#include "ferry/session.hpp"
+#include "ferry/item.hpp"
+#include "ferry/stats.hpp"
 #include "store/tiered_store.hpp"
 
 namespace ferry::decide {

@@ -5,8 +5,8 @@
 
 namespace ferry::decide {
 
-void profile_recorder::begin_step(bool on) {
-  on_ = on;
+void profile_recorder::begin_step(bool wanted) {
+  on_ = always_ || wanted;
   bytes_.clear();
   items_.clear();
   needs_.clear();

@@ -23,7 +23,10 @@ class profile_recorder {
   [[nodiscard]] bool on() const noexcept { return on_; }
   /// The last step has saved or restored something.
   [[nodiscard]] bool saw_work() const noexcept { return on_ && !bytes_.empty(); }
-  void begin_step(bool on);
+  /// Every step from the next one on is recorded, whoever wants it.
+  void record_always(bool always) noexcept { always_ = always; }
+  /// `wanted`: by somebody, in this step.
+  void begin_step(bool wanted);
 
   void entered(pass which, item_key const& key);
   void saved(store::entry& e);
@@ -50,6 +53,7 @@ class profile_recorder {
   void complete_recipes(profile& step) const;
 
   step_clock const& times_;
+  bool always_ = false;
   bool on_ = false;
   std::vector<most_bytes> bytes_;  // of the stretches
   std::uint32_t micro_batch_ = 0;

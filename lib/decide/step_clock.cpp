@@ -8,6 +8,7 @@
 namespace ferry::decide {
 
 void step_clock::begin_step() {
+  first_unreported_ = 0;
   std::swap(before_, now_);
   learnt_ = before_.stretches.empty() || !before_.end;
   now_.number = before_.number + 1;
@@ -35,6 +36,12 @@ void step_clock::wait_until_over() {
 void step_clock::entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events) {
   stream_ = stream;
   now_.stretches.push_back({which, key.micro_batch, key.segment, events.record(stream, event_timing::on), 0, 0, 0, 0});
+}
+
+store::event_handle step_clock::mark_before(unsigned stretches) const {
+  auto const& entered = now_.stretches;
+  if (entered.size() < first_unreported_ + stretches + 1) return {};
+  return entered[entered.size() - 1 - stretches].from;
 }
 
 step_clock::stretch* step_clock::find(stretch_id id) noexcept {

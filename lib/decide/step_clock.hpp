@@ -42,6 +42,17 @@ class step_clock {
   void begin_step();
   void end_step(store::event_pool& events);
   void entered(pass which, item_key const& key, stream_ref stream, store::event_pool& events);
+  /// The trainer is where it was when a segment was last entered.
+  [[nodiscard]] bool is_in(pass which, item_key const& key) const noexcept {
+    if (now_.stretches.empty()) return false;
+    auto const& at = now_.stretches.back();
+    return at.which == which && at.segment == key.segment && at.micro_batch == key.micro_batch;
+  }
+  /// Where the stretch so many before the one at hand began, for a host that is to be no further ahead; empty if there
+  /// is none, or if its failure has been reported.
+  [[nodiscard]] store::event_handle mark_before(unsigned stretches) const;
+  /// A failure of this step's work so far has been reported.
+  void failure_reported() noexcept { first_unreported_ = now_.stretches.size(); }
   void called() noexcept {
     if (!now_.stretches.empty()) ++now_.stretches.back().calls;
   }
@@ -106,6 +117,7 @@ class step_clock {
   std::array<std::vector<segment_times>, 2> times_;  // by pass, then by segment
   std::size_t reached_ = 0;                          // the last mark that has passed, if any has
   bool under_way_ = false;
+  std::size_t first_unreported_ = 0;  // stretch: failures before it have been reported
   std::chrono::nanoseconds reached_at_{0};
 };
 

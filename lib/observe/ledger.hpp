@@ -10,7 +10,9 @@
 
 #include "decide/link_view.hpp"
 #include "decide/step_clock.hpp"
-#include "ferry/session.hpp"
+#include "ferry/config.hpp"
+#include "ferry/plan.hpp"
+#include "ferry/stats.hpp"
 #include "observe/setting_effects.hpp"
 #include "observe/step_log.hpp"
 #include "store/happenings.hpp"

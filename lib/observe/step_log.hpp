@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "ferry/plan.hpp"
 #include "observe/step_record.hpp"
 #include "observe/trace_writer.hpp"
 #include "store/tiered_store.hpp"

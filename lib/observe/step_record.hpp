@@ -103,14 +103,8 @@ struct link_line {
   double gbps = 0;  ///< the running estimate at the end
 };
 
-struct step_record {
-  std::uint64_t number = 0;
-  bool ended = false;
-  double began_us = 0;  ///< the host's calls
-  double ended_us = 0;
-  double planned_us = 0;     ///< 0 without a plan
-  double base_us = 0;        ///< when `base` passed
-  store::event_handle base;  ///< ties timed events to the device's clock; only with a trace
+/// What of a step adds up.
+struct step_totals {
   double run_ahead_us = 0;
   double exposed_us = 0;           ///< compute for arrivals and for bytes
   double waited_for_bytes_us = 0;  ///< of that, for bytes
@@ -122,7 +116,16 @@ struct step_record {
   std::array<link_line, 2> links{};  ///< by copy_direction
   std::array<std::uint64_t, reason_count> counts{};
   std::array<std::uint64_t, reason_count> bytes{};  ///< of the items decided about
+};
 
+struct step_record : step_totals {
+  std::uint64_t number = 0;
+  bool ended = false;
+  double began_us = 0;  ///< the host's calls
+  double ended_us = 0;
+  double planned_us = 0;     ///< 0 without a plan
+  double base_us = 0;        ///< when `base` passed
+  store::event_handle base;  ///< ties timed events to the device's clock; only with a trace
   std::vector<item_line> items;
   std::vector<decision_line> decisions;
   std::vector<stretch_line> stretches;

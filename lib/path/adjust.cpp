@@ -23,30 +23,29 @@ std::size_t budget_bytes(device& on, byte_amount budget, char const* name) {
 
 void session_core::set_budget(byte_amount budget) {
   static_cast<void>(budget_bytes(device_, budget, "the budget"));
-  wanted_budget_ = budget;
-  budget_wait_told_ = false;
+  pending_budget_ = {budget};
   if (!in_step_) change_budget();
 }
 
 /// Puts the budget that was asked for in force, if nobody holds memory of the old one. Requires: no step is under way.
 void session_core::change_budget() {
-  if (!wanted_budget_) return;
-  auto const wanted = *wanted_budget_;
+  if (!pending_budget_) return;
+  auto const wanted = pending_budget_->wanted;
   std::size_t const before = store_.device_tier().bytes().limit_bytes();
   std::size_t const bytes = wanted.of(device_.capabilities().device_bytes);
   if (bytes != before) {
     if (auto const holder = holder_of_memory(); !holder.empty()) {
-      if (!std::exchange(budget_wait_told_, true)) {
+      if (!std::exchange(pending_budget_->wait_told, true)) {
         log_.warning("the budget stays {} and becomes {} at the first begin_step that finds no memory in use: {}",
                      format_bytes(before), format_bytes(bytes), holder);
       }
       return;
     }
     wait_for_quiet_memory();
-    wanted_budget_.reset();  // if it cannot be had, it is not tried again
+    pending_budget_.reset();  // if it cannot be had, it is not tried again
     resize_device_memory(bytes);
   }
-  wanted_budget_.reset();
+  pending_budget_.reset();
   settings_.budget = wanted;
   if (bytes != before) budget_changed(before);
 }
@@ -70,7 +69,7 @@ void session_core::resize_device_memory(std::size_t bytes) {
     tier.resize(bytes);
   } catch (out_of_device_memory const& full) {
     bool const kept = tier.bytes().limit_bytes() > 0;
-    if (!kept) wanted_budget_ = settings_.budget;
+    if (!kept) pending_budget_ = {settings_.budget};
     throw out_of_device_memory(
         fmt::format("the budget cannot become {} and {}: {}", format_bytes(bytes),
                     kept ? "stays " + before
@@ -87,37 +86,6 @@ void session_core::budget_changed(std::size_t before) {
   log_.info("the budget is {} now, it was {}", format_bytes(now), format_bytes(before));
   policy_.budget_changed();
   adaptation_.budget_changed(before, now);
-}
-
-void require_ascending(std::vector<link_change> const& schedule) {
-  for (std::size_t i = 0; i < schedule.size(); ++i) {
-    bool const ordered = i == 0 ? schedule[i].step == 0 : schedule[i].step > schedule[i - 1].step;
-    if (!ordered) {
-      throw invalid_argument(
-          fmt::format("the link's schedule has step {} in place {}; begin with step 0 and let the steps ascend",
-                      schedule[i].step, i));
-    }
-  }
-}
-
-/// Sets the link to the speed of the step that is about to begin, if that is another than before.
-void session_core::follow_link_schedule() {
-  auto const& schedule = settings_.link_schedule;
-  auto const due = [&] {
-    return next_link_change_ < schedule.size() && schedule[next_link_change_].step <= ledger_.totals().steps;
-  };
-  if (!due()) return;
-  while (due()) ++next_link_change_;
-  auto const& now = schedule[next_link_change_ - 1];
-  bool const set = device_.set_link_gbps(copy_direction::device_to_host, now.device_to_host) &&
-                   device_.set_link_gbps(copy_direction::host_to_device, now.host_to_device);
-  if (set) {
-    log_.info("step {}: the link has {} GB/s out and {} GB/s back", ledger_.totals().steps, now.device_to_host,
-              now.host_to_device);
-  } else {
-    next_link_change_ = schedule.size();
-    log_.warning("FERRY_LINK_GBPS has no effect: the link of device '{}' cannot be set", device_.capabilities().name);
-  }
 }
 
 }  // namespace ferry::path

@@ -46,7 +46,6 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   ledger_.met(item_event::recipe_begun, e);
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
-  rebuilding_.push_back(&e);
   try {
     auto const keys = e.how->inputs.keys();
     borrowed_inputs inputs(keys.size(), [&](entry& input) {
@@ -76,7 +75,6 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     }
     run_recipe(e, stream, inputs.all(), rows_there, why == reason::recomputed_ahead);
   } catch (...) {
-    rebuilding_.pop_back();
     if (e.device) e.add_use(stream);  // the recipe may have enqueued part of its work
     ledger_.met(item_event::recipe_failed, e);
     e.device.disown();  // of what the link or the recipe has written, some may be missing
@@ -84,7 +82,6 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     let_be(e);
     throw;
   }
-  rebuilding_.pop_back();
   ledger_.met(item_event::recipe_enqueued, e);
   e.advance(item_state::resident);
   ++e.stats.recomputes;
@@ -162,11 +159,21 @@ void session_core::idle_hint(double us) {
   if (clock_.stream()) recompute_ahead(clock_.stream(), us);
 }
 
+/// The item is being rebuilt, and is needed for that itself: from one recipe that waits for its input to the next.
 void session_core::throw_cycle(entry const& e) const {
-  std::string chain;
-  for (auto const* waiting : rebuilding_) chain += to_string(waiting->key) + " <- ";
-  throw recipe_error(fmt::format("recipes need each other in a circle: {}{}; save one of them without a recipe", chain,
-                                 to_string(e.key)));
+  std::string chain = to_string(e.key);
+  entry const* at = &e;
+  do {
+    auto const keys = at->how->inputs.keys();
+    auto const waited_for = std::ranges::find_if(keys, [&](item_key const& key) {
+      auto const* const input = store_.find(key);
+      return input != nullptr && input->state() == item_state::recomputing;
+    });
+    if (waited_for == keys.end()) break;
+    at = store_.find(*waited_for);
+    chain += " <- " + to_string(at->key);
+  } while (at != &e);
+  throw recipe_error(fmt::format("recipes need each other in a circle: {}; save one of them without a recipe", chain));
 }
 
 }  // namespace ferry::path

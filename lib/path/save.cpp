@@ -38,7 +38,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   if (recorder_.on() && scratch_.is_newest(memory.slot_)) recorder_.scratch_saved(scratch_.bytes());
   memory.core_ = nullptr;
   memory.address_ = nullptr;
-  --holders_;  // never the last: the caller's session holds it too
+  --holders_.count;  // never the last: the caller's session holds it too
   return settle_in(e, std::move(region), std::move(ready), stream, {}, std::move(how));
 }
 
@@ -98,7 +98,7 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
 
 lease session_core::lend(entry& e, stream_ref stream) noexcept {
   ++e.leases;
-  ++holders_;
+  ++holders_.count;
   lease held;
   held.core_ = this;
   held.entry_ = &e;

@@ -44,14 +44,12 @@ session_core::session_core(device& on, config settings)
       clock_(on),
       recorder_(clock_),
       ledger_(on, settings_, log_, store_, clock_),
-      transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}),
+      transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}, settings_.link_schedule),
       forecast_(on, store_, transfers_.link(), clock_, settings_),
       adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}),
       room_({on, settings_, store_, policy_, order_, clock_, recorder_, forecast_, scratch_, transfers_, follower_,
              adaptation_, ledger_},
-            *this) {
-  require_ascending(settings_.link_schedule);
-}
+            *this) {}
 
 session_core::~session_core() {
   // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
@@ -104,11 +102,11 @@ void session_core::finish_log() noexcept {
     // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work
     // is the trainer's, who may never let it end.
     constexpr double long_enough_us = 1e6;
-    if (holders_ == 1) wait_for_all_transfers();
+    if (holders_.count == 1) wait_for_all_transfers();
     patience waiting(device_);
     for (ledger_.take_measurements(false); !(ledger_.measured_all() && ledger_.steps().marks_passed());
          ledger_.take_measurements(false)) {
-      if (holders_ > 1 || waiting.waited_us() > long_enough_us) break;
+      if (holders_.count > 1 || waiting.waited_us() > long_enough_us) break;
       waiting.wait();
     }
   } catch (std::exception const& problem) {
@@ -152,7 +150,7 @@ void session_core::begin_step() {
   if (in_step_) throw error("begin_step: the step before has not ended; call end_step first");
   progress();
   change_budget();
-  follow_link_schedule();
+  transfers_.set_link_for(ledger_.totals().steps, log_);
   if (recorder_.on()) clock_.wait_until_over();  // what is planned for is measured to its end
   ledger_.take_measurements(policy_.measuring() || recorder_.on());
   adaptation_.plan_if_ready(ledger_.totals().steps);
@@ -166,11 +164,9 @@ void session_core::begin_step() {
   adaptation_.between_steps();
   follower_.take_up();
   adaptation_.choose_plan();
-  recorder_.begin_step(record_ || adaptation_.wants_a_record());
+  recorder_.begin_step(adaptation_.wants_a_record());
   follower_.begin_step();
   scratch_.begin_step();
-  segment_entered_ = false;
-  first_bounded_ = 0;
   in_step_ = true;
   ++ledger_.totals().steps;
   ledger_.begin_step(followed(), transfers_.first_open_step());
@@ -232,12 +228,8 @@ entry& session_core::require(item_key const& key) {
 }
 
 void session_core::enter_segment(pass which, item_key const& key, stream_ref stream) {
-  bool const same_segment = key.segment == last_segment_.segment && key.micro_batch == last_segment_.micro_batch;
-  if (segment_entered_ && same_segment && which == last_pass_) return;
+  if (clock_.is_in(which, key)) return;
   clock_.entered(which, key, stream, store_.events());
-  segment_entered_ = true;
-  last_segment_ = key;
-  last_pass_ = which;
   if (recorder_.on()) recorder_.entered(which, key);
   ledger_.steps().entered(which, key, stream);
   bound_run_ahead();
@@ -248,20 +240,17 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
 
 /// Would a bound of one segment, the default, have held the host back here?
 void session_core::note_run_ahead() {
-  auto const entered = clock_.stretches();
-  if (ledger_.effects().ran_further_ahead || settings_.run_ahead == 1 || entered.size() < 2) return;
-  event_handle const& one_before = entered[entered.size() - 2].from;
-  ledger_.effects().ran_further_ahead = device_.query(one_before.ref()) == event_status::pending;
+  if (ledger_.effects().ran_further_ahead || settings_.run_ahead == 1) return;
+  event_handle const one_before = clock_.mark_before(1);
+  if (one_before) ledger_.effects().ran_further_ahead = device_.query(one_before.ref()) == event_status::pending;
 }
 
 /// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
 /// transfers in hand.
 void session_core::bound_run_ahead() {
-  auto const entered = clock_.stretches();
   note_run_ahead();
-  unsigned const run_ahead = settings_.run_ahead;
-  if (entered.size() < first_bounded_ + run_ahead + 1) return;
-  event_handle const oldest = entered[entered.size() - 1 - run_ahead].from;
+  event_handle const oldest = clock_.mark_before(settings_.run_ahead);
+  if (!oldest) return;
   auto status = device_.query(oldest.ref());
   if (status == event_status::pending) {
     patience waiting(device_);
@@ -271,7 +260,7 @@ void session_core::bound_run_ahead() {
     ledger_.held_back(waiting.waited_us());
   }
   if (status == event_status::failed) {
-    first_bounded_ = clock_.stretches().size();  // one failure is reported once
+    clock_.failure_reported();  // once
     device_.synchronize(oldest.ref());
   }
 }
@@ -322,7 +311,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   made.bytes_ = bytes;
   made.slot_ = scratch_.hold(std::move(region));
   made.stream_ = stream;
-  ++holders_;
+  ++holders_.count;
   if (recorder_.on()) recorder_.scratch(scratch_.bytes());
   return made;
 }

@@ -50,8 +50,6 @@ using store::item_event;
 
 /// Throws: `invalid_argument` for nothing, `out_of_device_memory` for more than the device has; `name` is the budget's.
 [[nodiscard]] std::size_t budget_bytes(device& on, byte_amount budget, char const* name);
-/// Throws: `invalid_argument` unless the steps ascend from 0.
-void require_ascending(std::vector<link_change> const& schedule);
 
 class session_core final : private room_path {
  public:
@@ -60,7 +58,7 @@ class session_core final : private room_path {
   session_core& operator=(session_core const&) = delete;
 
   /// In a forked child nothing of it can be used, or must be touched: it is the parent's.
-  [[nodiscard]] support::process_mark const& made_in() const noexcept { return made_in_; }
+  [[nodiscard]] support::process_mark const& made_in() const noexcept { return holders_.made_in; }
 
   /// The session is gone; the core follows when the last block and lease have ended.
   void close() noexcept;
@@ -85,7 +83,7 @@ class session_core final : private room_path {
   void set_budget(byte_amount budget);
   void idle_hint(double us);
   [[nodiscard]] outlook foresee(item_key const& key);
-  void record_profile(bool on) noexcept { record_ = on; }
+  void record_profile(bool on) noexcept { recorder_.record_always(on); }
   [[nodiscard]] std::optional<profile> recorded_profile();
   [[nodiscard]] session_stats stats();
   [[nodiscard]] std::string explain();
@@ -94,7 +92,7 @@ class session_core final : private room_path {
  private:
   ~session_core();
   void let_go() noexcept {
-    if (--holders_ == 0) delete this;
+    if (--holders_.count == 0) delete this;
   }
 
   // session.cpp: checks and the run-ahead bound
@@ -120,7 +118,6 @@ class session_core final : private room_path {
   void wait_for_quiet_memory();
   void resize_device_memory(std::size_t bytes);
   void budget_changed(std::size_t before);
-  void follow_link_schedule();
 
   // save.cpp
   lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
@@ -168,11 +165,14 @@ class session_core final : private room_path {
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   [[noreturn]] void throw_cycle(entry const& e) const;
 
-  support::process_mark made_in_;
+  /// The session, its blocks and its leases: the last of them takes the core along.
+  struct {
+    support::process_mark made_in;
+    std::uint32_t count = 1;
+  } holders_;
   device& device_;
   config settings_;
   support::logger log_;
-  std::uint32_t holders_ = 1;
   bool in_step_ = false;
 
   store::tiered_store store_;
@@ -181,19 +181,15 @@ class session_core final : private room_path {
   step_clock clock_;
   profile_recorder recorder_;
   observe::ledger ledger_;
-  bool record_ = false;
-  std::optional<byte_amount> wanted_budget_;  // not in force yet
-  bool budget_wait_told_ = false;
-  std::size_t next_link_change_ = 0;
+  /// A budget that is not in force yet.
+  struct pending_budget {
+    byte_amount wanted;
+    bool wait_told = false;
+  };
+  std::optional<pending_budget> pending_budget_;
   bool prefetch_due_ = false;
 
-  std::size_t first_bounded_ = 0;  // the first stretch whose mark the host may wait for
-  item_key last_segment_;
-  pass last_pass_ = pass::forward;
-  bool segment_entered_ = false;
-
   scratch scratch_;
-  std::vector<entry*> rebuilding_;  // recipes that wait for their inputs, outermost first
 
   transfers transfers_;  // its thread ends before what it works on
   forecast forecast_;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "path/link_schedule.hpp"
 #include "path/transfer_engine.hpp"
 #include "store/entry.hpp"
 
@@ -17,7 +18,9 @@ namespace ferry::path {
 
 class transfers {
  public:
-  transfers(device& on, engine_options options) : device_(on), engine_(on, options) {}
+  /// Throws: `invalid_argument` unless the steps of the link's schedule ascend from 0.
+  transfers(device& on, engine_options options, std::vector<link_change> const& schedule = {})
+      : device_(on), schedule_(schedule), engine_(on, options) {}
   transfers(transfers const&) = delete;
   transfers& operator=(transfers const&) = delete;
 
@@ -49,6 +52,8 @@ class transfers {
   [[nodiscard]] bool any_deferred() const noexcept { return !deferred_.empty(); }
   void forget_deferred() noexcept { deferred_.clear(); }
 
+  /// Before a step: the link gets the speed that its schedule has for it.
+  void set_link_for(std::uint64_t step, support::logger const& log) { schedule_.begin_step(step, device_, log); }
   /// Where nothing moved in the step before, nothing is likely to: the engine may sleep, and be woken if that is wrong.
   void begin_step();
   void end_step() { engine_.set_alert(false); }
@@ -60,6 +65,7 @@ class transfers {
       boost::intrusive::constant_time_size<false>>;
 
   device& device_;
+  link_schedule schedule_;
   std::vector<std::unique_ptr<transfer>> records_;
   std::vector<transfer*> idle_;
   std::size_t under_way_ = 0;

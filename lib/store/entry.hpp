@@ -13,7 +13,6 @@
 #include <string>
 
 #include "ferry/item.hpp"
-#include "ferry/session.hpp"
 #include "ferry/stats.hpp"
 #include "store/copies.hpp"
 
@@ -58,12 +57,12 @@ struct entry {
   list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
   item_stats stats;            ///< of all steps
 
-  std::unique_ptr<recipe> how;         ///< apart, for it is large and seldom looked at; kept for the next step
-  release_callback on_release;         ///< with adopted memory
-  std::string failure;                 ///< why the last way back from the host failed
-  double moved_us = 0;                 ///< time its transfers took, hidden or not
+  std::unique_ptr<recipe> how;     ///< apart, for it is large and seldom looked at; kept for the next step
+  release_callback on_release;     ///< with adopted memory
+  std::string failure;             ///< why the last way back from the host failed
+  double moved_us = 0;             ///< time its transfers took, hidden or not
   std::uint32_t log_line = never;  ///< its place in the log of the step that saved it
-  double recipe_us = -1;               ///< how long its recipe takes; below zero if that is not known
+  double recipe_us = -1;           ///< how long its recipe takes; below zero if that is not known
 
   [[nodiscard]] item_state state() const noexcept { return state_; }
   /// Throws: `internal_error` for a transition that the path does not have.

@@ -11,10 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "ferry/session.hpp"
+#include "ferry/item.hpp"
 #include "store/device_pool.hpp"
 
 namespace ferry::store {
+
+struct entry;
 
 enum class transfer_phase : std::uint8_t {
   queued,     ///< chunks remain to be issued
@@ -41,7 +43,7 @@ struct transfer {
 
   // The session's own notes.
   bool submitted = false;
-  bool orphaned = false;           ///< its item was released meanwhile; what it still touches of it is below
+  bool orphaned = false;       ///< its item was released meanwhile; what it still touches of it is below
   std::uint32_t log_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
   item_key key;
   std::uint64_t saved_in_step = 0;
