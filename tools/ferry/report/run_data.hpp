@@ -129,6 +129,7 @@ struct traced_slice {
   std::uint32_t item = no_index;  ///< index into `run::items`
   double bytes = unknown;
   std::uint32_t outcome = no_index;  ///< of a copy that did not complete; index into `trace_data::names`
+  double arrived_bytes = unknown;
 };
 
 struct traced_decision {
@@ -136,6 +137,8 @@ struct traced_decision {
   std::uint32_t item = no_index;
   std::uint32_t reason = no_index;  ///< index into `trace_data::names`
   std::string words;
+  double transfer_us = unknown;  ///< foreseen
+  double recipe_us = unknown;
 };
 
 struct traced_bytes {
