@@ -13,6 +13,7 @@
 
 #include "support/parse.hpp"
 #include "support/setting_details.hpp"
+#include "support/text.hpp"
 
 namespace ferry {
 
