@@ -241,13 +241,13 @@ void svg::line(point from, point to, std::string_view classes) {
 }
 
 void svg::curve(std::span<point const> through, std::string_view classes) {
-  fmt::format_to(std::back_inserter(body_), "<polyline {} points=\"", look("polyline", classes));
+  fmt::format_to(std::back_inserter(body_), R"(<polyline {} points=")", look("polyline", classes));
   for (auto const& one : through) fmt::format_to(std::back_inserter(body_), "{:.2f},{:.2f} ", one.x, one.y);
   body_ += "\"/>\n";
 }
 
 void svg::area(std::span<point const> corners, std::string_view classes, std::string_view tip) {
-  fmt::format_to(std::back_inserter(body_), "<polygon {} points=\"", look("polygon", classes));
+  fmt::format_to(std::back_inserter(body_), R"(<polygon {} points=")", look("polygon", classes));
   for (auto const& one : corners) fmt::format_to(std::back_inserter(body_), "{:.2f},{:.2f} ", one.x, one.y);
   body_ += '"';
   close(body_, "polygon", tip);

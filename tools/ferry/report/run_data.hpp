@@ -131,6 +131,9 @@ struct traced_slice {
   std::uint32_t outcome = no_index;  ///< of a copy that did not complete; index into `trace_data::names`
   double arrived_bytes = unknown;
 };
+[[nodiscard]] inline bool is_stretch(traced_slice const& one) {
+  return one.what == span_kind::forward || one.what == span_kind::backward;
+}
 
 struct traced_decision {
   double at_us = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -32,8 +33,6 @@ constexpr double axis_height = 16;
 constexpr double line_height = 17;
 constexpr double letter_width = 6.2;  // of the texts' font, about
 constexpr std::size_t most_marks = 12;
-
-bool is_stretch(traced_slice const& one) { return one.what == span_kind::forward || one.what == span_kind::backward; }
 
 struct time_span {
   double from_us = 0;
@@ -160,7 +159,7 @@ class picture {
 
   /// "F3" of forward 3, "h3" of what happens to h of segment 3.
   [[nodiscard]] std::string label_of(traced_slice const& one) const {
-    auto const name = name_of(one.name);
+    auto name = name_of(one.name);
     switch (one.what) {
       case span_kind::forward:
       case span_kind::backward: {

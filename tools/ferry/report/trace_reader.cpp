@@ -43,8 +43,6 @@ void add(double& to, double what) {
   if (is_known(what)) to = is_known(to) ? to + what : what;
 }
 
-bool is_stretch(traced_slice const& one) { return one.what == span_kind::forward || one.what == span_kind::backward; }
-
 /// "step 12" is 12.
 double number_after(std::string_view text, std::string_view word) {
   text.remove_prefix(word.size());
