@@ -15,6 +15,7 @@
 
 #include "ferry/model_profile.hpp"
 #include "ferry/plan.hpp"
+#include "plan/case_solver.hpp"
 #include "plan/chain_json.hpp"
 #include "plan/chain_solver.hpp"
 #include "plan/step_chain.hpp"
@@ -92,7 +93,8 @@ void judge_cases(std::filesystem::path const& folder) {
     if (!reference.at("best_combined_makespan").is_number()) continue;
     double const best = reference.at("best_combined_makespan");
     auto const c = planning::read_chain(file);
-    auto const found = chain_solver(c).solve({});
+    chain_solver solver(c);
+    auto const found = planning::solve_case(solver);
     double const ideal = c.ideal_s();
     fmt::print("{:<26} {:>6} {:>9.2f}% {:>9.2f}% {:>10.5f} {:>8.2f}% {:>9.1f}\n", file.stem().string(), c.stages(),
                100 * (found.seconds / ideal - 1), 100 * (best / ideal - 1), found.seconds / best,

@@ -1,5 +1,5 @@
 // Settings. One table in lib/support/config.cpp gives each its name here, its environment variable, its
-// line in `ferry env`, its row in the README and its place in docs/settings.md.
+// line in `ferry env`, its row and its section in docs/settings.md.
 #pragma once
 
 #include <cstddef>

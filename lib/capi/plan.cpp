@@ -10,6 +10,7 @@
 #include "plan/formats.hpp"
 #include "plan/json_reader.hpp"
 #include "support/parse.hpp"
+#include "support/text.hpp"
 
 namespace ferry::capi {
 
@@ -21,7 +22,7 @@ auto parse(std::string_view text, char const* argument, Read&& read) {
   std::istringstream in{std::string(text)};
   try {
     return read(in);
-  } catch (planning::misfit const& problem) {
+  } catch (support::misfit const& problem) {
     throw format_error(fmt::format("'{}': {}", argument, problem.what()));
   }
 }

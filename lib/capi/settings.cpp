@@ -7,6 +7,7 @@
 #include "capi/objects.hpp"
 #include "ferry/config.hpp"
 #include "support/parse.hpp"
+#include "support/text.hpp"
 
 namespace ferry::capi {
 

@@ -104,13 +104,4 @@ struct chain_tensor {
   friend bool operator==(chain_tensor, chain_tensor) noexcept = default;
 };
 
-/// One row of a timed schedule. Compute operations name a stage, the others a tensor.
-struct scheduled {
-  double start_s = 0;
-  double end_s = 0;
-  chain_op op{};
-  std::uint32_t stage = 0;
-  chain_tensor tensor{};
-};
-
 }  // namespace ferry::planning

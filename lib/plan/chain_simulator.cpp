@@ -369,24 +369,4 @@ bool chain_simulator::backward() {
   return true;
 }
 
-std::vector<scheduled> chain_simulator::schedule() const {
-  std::vector<scheduled> rows;
-  auto const drop = [&rows](double at, chain_op op, chain_tensor what) { rows.push_back({at, at, op, 0, what}); };
-  for (auto const& op : ops_) {
-    rows.push_back({op.start_s, op.end_s, op.op, op.stage, {}});
-    if (op.drops_input) drop(op.end_s, chain_op::drop_device, {chain_tensor::kind::boundary, op.stage});
-    bool const last_output = op.op == chain_op::forward_only && op.stage + 1 == chain_->stages();
-    if (last_output) drop(op.end_s, chain_op::drop_device, {chain_tensor::kind::boundary, op.stage + 1});
-  }
-  for (auto const& out : outs_) {
-    rows.push_back({out.start_s, out.end_s, chain_op::d2h, 0, out.tensor});
-    drop(out.free_s, chain_op::drop_device, out.tensor);
-  }
-  for (auto const& in : ins_) {
-    rows.push_back({in.start_s, in.end_s, chain_op::h2d, 0, outs_[in.out].tensor});
-    drop(in.end_s, chain_op::drop_host, outs_[in.out].tensor);
-  }
-  return rows;
-}
-
 }  // namespace ferry::planning

@@ -59,8 +59,6 @@ class chain_simulator {
   [[nodiscard]] std::vector<placed_op> const& ops() const noexcept { return ops_; }
   [[nodiscard]] std::vector<transfer_out> const& outs() const noexcept { return outs_; }
   [[nodiscard]] std::vector<transfer_in> const& ins() const noexcept { return ins_; }
-  /// As rows for the referee.
-  [[nodiscard]] std::vector<scheduled> schedule() const;
   /// Bytes that went out.
   [[nodiscard]] double sent_bytes() const noexcept { return sent_; }
   /// How many of the operations belong to forward.

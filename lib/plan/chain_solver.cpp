@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "plan/exact_search.hpp"
 #include "plan/label_pass.hpp"
 
 namespace ferry::planning {
@@ -26,9 +25,6 @@ double worthwhile_ms(std::size_t stages) {
   if (stages <= 24) return 90;
   return stages <= 100 ? 90 + 4.0 * static_cast<double>(stages - 24) : 4.5 * static_cast<double>(stages);
 }
-
-/// Exhaustive search is worth trying up to so many stages.
-constexpr std::size_t searched_exhaustively = 8;
 
 bool is_best(chain_solution const& found) { return found.seconds <= found.lower_bound_s * (1 + 1e-12); }
 
@@ -94,10 +90,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
   std::ranges::stable_sort(scored, {}, [](search_result const& r) { return std::pair(r.seconds, r.sent_bytes); });
   found.lower_bound_s = lower_bound_s(chain_);
   found.first_ms = milliseconds_since(began);
-  bool const plain = chain_.options.empty() && chain_.stalls.empty() && chain_.stages() <= searched_exhaustively;
   if (scored.empty()) {
-    if (plain && options.exact) search_exhaustively(found, options.moves);
-    found.first_seconds = found.seconds;
     found.solve_ms = milliseconds_since(began);
     return found;
   }
@@ -110,9 +103,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
   }
   if (chain_.stages() <= 256) keep_what_can_stay(chain_, simulator, found.plan, found.seconds);
   found.seconds = simulator.run(found.plan);
-  found.schedule = simulator.schedule();
-  if (options.polish && options.exact && plain && !is_best(found)) search_exhaustively(found, options.moves);
-  found.proven = found.proven || is_best(found);
+  found.proven = is_best(found);
   found.solve_ms = milliseconds_since(began);
   return found;
 }
@@ -121,7 +112,7 @@ chain_solution chain_solver::solve(solve_options const& options) {
 void chain_solver::polish(chain_solution& found, std::vector<search_result> const& from, solve_options const& options,
                           clock::time_point deadline) const {
   constexpr std::size_t searches = 4;
-  bool const short_chain = chain_.stages() <= searched_exhaustively;
+  bool const short_chain = chain_.stages() <= 8;
   std::vector<search_result> ends(searches);
   tbb::parallel_for(std::size_t{0}, searches, [&](std::size_t k) {
     chain_simulator own(chain_, *replays_);
@@ -138,25 +129,6 @@ void chain_solver::polish(chain_solution& found, std::vector<search_result> cons
     found.seconds = end.seconds;
     found.plan = std::move(end.plan);
   }
-}
-
-/// Looks for a schedule of any form that is faster, for as long as so many moves of a local search deserve.
-void chain_solver::search_exhaustively(chain_solution& found, std::uint64_t moves) const {
-  exact_limits limits;
-  constexpr std::uint64_t most_nodes = 60'000;  // a tenth of a second
-  constexpr std::uint64_t nodes_a_move = 12;
-  limits.max_nodes = moves > 0 ? std::min(most_nodes, nodes_a_move * moves) : most_nodes;
-  if (found.feasible) limits.upper_bound_s = found.seconds * (1 - 1e-9);
-  auto better = exact_search(chain_, limits).solve();
-  if (better.feasible) {
-    found.feasible = true;
-    found.seconds = better.makespan_s;
-    found.schedule = std::move(better.schedule);
-    found.plan.clear();
-  }
-  if (!found.feasible) return;
-  found.proven = better.finished;
-  found.lower_bound_s = std::max(found.lower_bound_s, better.finished ? found.seconds : better.lower_bound_s);
 }
 
 std::vector<chain_plan> fixed_plans(chain const& c, replay_table const& replays) {

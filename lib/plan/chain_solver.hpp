@@ -23,7 +23,6 @@ struct solve_options {
   double time_limit_ms = 0;  ///< 0: what the chain's length deserves
   bool polish = true;        ///< false: the first plan
   bool labels = true;        ///< false: no label pass, where `starts` are good or labels know too little
-  bool exact = true;         ///< short chains are searched exhaustively in the end
   std::uint64_t moves = 0;   ///< of each local search; 0: what the chain's length deserves
   std::uint64_t seed = 1;
   std::vector<chain_plan> starts{};  ///< plans to begin with, of an earlier solve for instance
@@ -32,9 +31,8 @@ struct solve_options {
 struct chain_solution {
   bool feasible = false;
   byte_floor floor;
-  chain_plan plan;                  ///< empty if only the exhaustive search found the schedule
-  std::vector<scheduled> schedule;  ///< what `seconds` is the length of
-  bool proven = false;              ///< nothing is faster
+  chain_plan plan;
+  bool proven = false;  ///< nothing is faster
   double seconds = 0;
   double first_seconds = 0;  ///< of the first plan
   double lower_bound_s = 0;
@@ -61,7 +59,6 @@ class chain_solver {
   [[nodiscard]] std::vector<chain_plan> starts(solve_options const& options) const;
   void polish(chain_solution& found, std::vector<search_result> const& from, solve_options const& options,
               std::chrono::steady_clock::time_point deadline) const;
-  void search_exhaustively(chain_solution& found, std::uint64_t moves) const;
 
   chain chain_;
   std::shared_ptr<replay_table const> replays_;

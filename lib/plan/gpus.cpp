@@ -17,6 +17,7 @@
 #include "plan/formats.hpp"
 #include "plan/json_reader.hpp"
 #include "plan/limits.hpp"
+#include "support/text.hpp"
 
 namespace ferry::planning {
 
@@ -63,7 +64,7 @@ rate rate_of(fields const& from, double most) {
 std::string name_of(std::string text, std::string const& place) {
   bool const plain = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
   if (!text.empty() && plain) return text;
-  throw misfit(place, fmt::format("is {}", shown(text)), "give a name in plain letters");
+  throw misfit(place, fmt::format("is {}", support::quoted(text)), "give a name in plain letters");
 }
 
 void read_link(fields const& from, gpu& to) {
@@ -186,7 +187,7 @@ void gpu_catalogue::read(std::istream& in) {
     }
     gpu made = gpu_of(row);
     if (std::ranges::find(read_now, made.name, &gpu::name) != read_now.end()) {
-      throw misfit("name", fmt::format("{} stands there twice", shown(made.name)), "leave one of the two");
+      throw misfit("name", fmt::format("{} stands there twice", support::quoted(made.name)), "leave one of the two");
     }
     read_now.push_back(std::move(made));
   };
@@ -232,7 +233,7 @@ gpu const& gpu_catalogue::find(std::string_view name) const {
     if (!asked.empty() && known) return one;
   }
   auto const like = nearest(name);
-  throw invalid_argument(fmt::format("there is no hardware {}: {}{}{}give one of {}", shown(name),
+  throw invalid_argument(fmt::format("there is no hardware {}: {}{}{}give one of {}", support::quoted(name),
                                      like.empty() ? "" : "did you mean ", fmt::join(like, " or "),
                                      like.empty() ? "" : "? Else ", fmt::join(names(), ", ")));
 }

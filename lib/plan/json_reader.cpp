@@ -11,7 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "plan/bounded_source.hpp"
+#include "support/bounded_json.hpp"
+#include "support/text.hpp"
 
 namespace ferry::planning {
 
@@ -19,22 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-// What comes from outside must not break the line or talk to the terminal.
-std::string one_line(std::string_view text, std::size_t longest) {
-  std::string result(text.substr(0, longest));
-  auto const is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  std::replace_if(result.begin(), result.end(), is_control, '?');
-  if (text.size() > longest) result += "...";
-  return result;
-}
-
-std::string message_of(std::string_view place, std::string_view problem, std::string_view fix) {
-  return fmt::format("{}{}{}; {}", place, place.empty() ? "" : ": ", problem, fix);
-}
-
 std::string shown(json const& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  return one_line(value.dump(), 40);
+  return support::one_line(value.dump(), 40);
 }
 
 // A place is put together only for messages: rows are read by the million.
@@ -43,7 +31,7 @@ std::string checked_text(json const& value, std::size_t most, Place const& place
   if (!value.is_string()) throw misfit(place(), fmt::format("is {}", shown(value)), "give a text in quotes");
   auto const& text = value.get_ref<std::string const&>();
   if (text.size() > most) {
-    throw misfit(place(), fmt::format("{} is too long", planning::shown(std::string_view(text))),
+    throw misfit(place(), fmt::format("{} is too long", support::quoted(text)),
                  fmt::format("give at most {} characters", most));
   }
   return text;
@@ -57,27 +45,19 @@ std::uint32_t checked_index(json const& value, Place const& place) {
   return value.get<std::uint32_t>();
 }
 
-/// An array or object that has begun.
-struct frame {
-  json value;
-  std::string where;               // as in `object_format`
-  std::string key;                 // of the member under way
-  std::size_t index = 0;           // of the element under way
-  object_format const* object{};   // what may be in it; null for arrays, and where no object belongs
-  row_format const* rows{};        // whose elements are rows
-  std::size_t values_outside = 0;  // held before this began
-};
-
 template <typename Format>
-Format const* find_format(std::vector<Format> const& all, std::string_view where) {
+std::size_t find_format(std::vector<Format> const& all, std::string_view where) {
   auto const found = std::ranges::find(all, where, &Format::where);
-  return found == all.end() ? nullptr : &*found;
+  return found == all.end() ? support::json_frame::none : static_cast<std::size_t>(found - all.begin());
 }
 
-class row_parser final : public nlohmann::json_sax<json> {
+/// Refuses what is not in the format.
+class row_parser final : public support::bounded_json {
  public:
-  row_parser(file_format const& format, bounded_source& source)
-      : format_(format), source_(source), version_key_(fmt::format("ferry_{}", format.kind)) {}
+  row_parser(file_format const& format, support::bounded_source& source)
+      : bounded_json(source, limits::depth, limits::row_values),
+        format_(format),
+        version_key_(fmt::format("ferry_{}", format.kind)) {}
 
   json take_document() {
     if (!document_.contains(version_key_)) {
@@ -86,164 +66,80 @@ class row_parser final : public nlohmann::json_sax<json> {
     return std::move(document_);
   }
 
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, string_t const& /*text*/) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t& /*value*/) override { return false; }  // not in text
-  bool start_object(std::size_t /*unknown*/) override { return begin(json::object()); }
-  bool start_array(std::size_t /*unknown*/) override { return begin(json::array()); }
-  bool end_object() override { return end(); }
-  bool end_array() override { return end(); }
-
-  bool key(string_t& name) override {
-    source_.progress();
-    frame& top = frames_.back();
-    if (top.object == nullptr) throw misfit(path_to_container(), "is an object", "give a single value");
-    if (std::ranges::find(top.object->keys, std::string_view(name)) == top.object->keys.end()) refuse_key(name);
-    top.key = std::move(name);
-    if (top.value.contains(top.key)) throw misfit(path(), "stands there twice", "leave one of the two");
-    return true;
-  }
-
   bool parse_error(std::size_t /*position*/, std::string const& /*token*/,
                    nlohmann::detail::exception const& problem) override {
-    std::string_view text = problem.what();
     if (problem.id == number_overflow) throw misfit(path(), "is a number beyond all bounds", "correct it");
-    constexpr std::string_view before_line = "parse error at ";
-    if (auto const at = text.find(before_line); at != text.npos) text.remove_prefix(at + before_line.size());
-    throw misfit("", one_line(text, 300), "the file is damaged or no JSON: write it again");
+    throw misfit("", support::one_line(words_of(problem), 300), "the file is damaged or no JSON: write it again");
   }
 
  private:
   static constexpr int number_overflow = 406;  // nlohmann's
 
-  [[noreturn]] void refuse_key(std::string const& name) const {
-    auto const& known = frames_.back().object->keys;
-    bool const outermost = frames_.size() == 1;
-    if (outermost && name.starts_with("ferry_")) {
-      throw misfit("", fmt::format("is no {}: it says {}", format_.kind, planning::shown(name)),
-                   fmt::format("give the file of a {}", format_.kind));
+  void begins(support::json_frame& next) override {
+    if (next.value.is_object()) {
+      next.kind = find_format(format_.objects, next.where);
+    } else if (frames().empty()) {
+      refuse_document();
+    } else if (frames().back().value.is_object()) {  // of an array in an array only the outer one has rows
+      next.rows = find_format(format_.rows, next.where);
     }
-    throw misfit(outermost ? "" : path_to_container(), fmt::format("has an unknown key {}", planning::shown(name)),
-                 fmt::format("known are {}", fmt::join(known, ", ")));
   }
 
-  bool begin(json empty) {
-    source_.progress();
-    if (frames_.empty() && !empty.is_object()) throw misfit("", "is no object", "begin the file with {");
-    if (frames_.size() == limits::depth) throw misfit(path(), "is nested too deeply", "give a single value");
-    frame next{.value = std::move(empty), .where = {}, .key = {}, .values_outside = values_};
-    if (!frames_.empty()) {
-      frame const& outer = frames_.back();
-      next.where = outer.where;
-      if (outer.value.is_object()) next.where.append(next.where.empty() ? "" : ".").append(outer.key);
+  void named(support::json_frame const& object) override {
+    if (object.kind == support::json_frame::none) {
+      throw misfit(path_to_container(), "is an object", "give a single value");
     }
-    if (next.value.is_object()) next.object = find_format(format_.objects, next.where);
-    // Of an array in an array only the outer one has rows.
-    if (next.value.is_array() && frames_.back().value.is_object()) next.rows = find_format(format_.rows, next.where);
-    count_value();
-    frames_.push_back(std::move(next));
-    return true;
+    auto const& known = format_.objects[object.kind].keys;
+    if (std::ranges::find(known, std::string_view(object.key)) == known.end()) refuse_key(object.key, known);
+    if (object.value.contains(object.key)) throw misfit(path(), "stands there twice", "leave one of the two");
   }
 
-  bool end() {
-    frame ended = std::move(frames_.back());
-    frames_.pop_back();
-    if (frames_.empty()) {
-      document_ = std::move(ended.value);
-      return true;
-    }
-    if (frames_.back().rows != nullptr) values_ = ended.values_outside;
-    return put(std::move(ended.value));
+  void member(support::json_frame const& object, json const& value) override {
+    if (frames().size() != 1 || object.key != version_key_ || value == format_.version) return;
+    throw misfit(version_key_, fmt::format("is {}", shown(value)),
+                 fmt::format("this Ferry reads version {}: write the file again with it", format_.version));
   }
 
-  template <typename Value>
-  bool add(Value&& value) {
-    if (frames_.empty()) throw misfit("", "is no object", "begin the file with {");
-    if (frames_.back().rows == nullptr) count_value();
-    return put(json(std::forward<Value>(value)));
-  }
-
-  bool put(json&& value) {
-    source_.progress();
-    frame& top = frames_.back();
-    if (top.value.is_object()) {
-      if (frames_.size() == 1 && top.key == version_key_) check_version(value);
-      top.value.emplace(top.key, std::move(value));
-    } else if (top.rows != nullptr) {
-      hand_over(value);
-      ++top.index;
-    } else {
-      top.value.push_back(std::move(value));
-      ++top.index;
-    }
-    return true;
-  }
-
-  void hand_over(json const& row) const {
+  void row(support::json_frame const& array, json const& value) override {
     try {
-      frames_.back().rows->take(row);
+      format_.rows[array.rows].take(value);
     } catch (misfit const& problem) {
       throw problem.inside(path());
     }
   }
 
-  void check_version(json const& value) const {
-    if (value == format_.version) return;
-    throw misfit(version_key_, fmt::format("is {}", shown(value)),
-                 fmt::format("this Ferry reads version {}: write the file again with it", format_.version));
+  void document(json&& value) override {
+    if (!value.is_object()) refuse_document();
+    document_ = std::move(value);
   }
 
-  void count_value() {
-    if (++values_ > limits::row_values) {
-      throw misfit(path(), fmt::format("is more than the {} values that belong together", limits::row_values),
-                   "it is no file of Ferry's: write it again");
+  [[noreturn]] static void refuse_document() { throw misfit("", "is no object", "begin the file with {"); }
+
+  [[noreturn]] void refuse_key(std::string const& name, std::vector<std::string_view> const& known) const {
+    bool const outermost = frames().size() == 1;
+    if (outermost && name.starts_with("ferry_")) {
+      throw misfit("", fmt::format("is no {}: it says {}", format_.kind, support::quoted(name)),
+                   fmt::format("give the file of a {}", format_.kind));
     }
+    throw misfit(outermost ? "" : path_to_container(), fmt::format("has an unknown key {}", support::quoted(name)),
+                 fmt::format("known are {}", fmt::join(known, ", ")));
   }
 
-  /// Of the value under way: "segments[3].items[2].bytes".
-  [[nodiscard]] std::string path() const { return path_of(frames_.size()); }
-  [[nodiscard]] std::string path_to_container() const { return path_of(frames_.size() - 1); }
-  [[nodiscard]] std::string path_of(std::size_t frames) const {
-    std::string text;
-    for (std::size_t i = 0; i < frames; ++i) {
-      if (frames_[i].value.is_array()) {
-        text += fmt::format("[{}]", frames_[i].index);
-      } else {
-        text.append(text.empty() ? "" : ".").append(frames_[i].key);
-      }
-    }
-    return text;
+  [[noreturn]] void too_deep() const override { throw misfit(path(), "is nested too deeply", "give a single value"); }
+  [[noreturn]] void too_many() const override {
+    throw misfit(path(), fmt::format("is more than the {} values that belong together", limits::row_values),
+                 "it is no file of Ferry's: write it again");
   }
 
   file_format const& format_;
-  bounded_source& source_;
   std::string version_key_;
-  std::vector<frame> frames_;
-  std::size_t values_ = 0;  // held in the frames
   json document_;
 };
 
 }  // namespace
 
-misfit::misfit(std::string place, std::string problem, std::string fix)
-    : format_error(message_of(place, problem, fix)),
-      place_(std::move(place)),
-      problem_(std::move(problem)),
-      fix_(std::move(fix)) {}
-
-misfit misfit::inside(std::string_view outer) const {
-  bool const joined = place_.empty() || place_.front() == '[';
-  return {fmt::format("{}{}{}", outer, joined ? "" : ".", place_), problem_, fix_};
-}
-
-std::string shown(std::string_view text) { return fmt::format("'{}'", one_line(text, 80)); }
-
 json read_rows(std::istream& in, file_format const& format) {
-  bounded_source source(*in.rdbuf(), limits::file_bytes, "split the step into fewer segments or items");
+  support::bounded_source source(*in.rdbuf(), limits::file_bytes, "split the step into fewer segments or items");
   std::istream bounded(&source);
   row_parser parser(format, source);
   json::sax_parse(bounded, &parser);  // what it refuses, it throws
@@ -252,7 +148,7 @@ json read_rows(std::istream& in, file_format const& format) {
 
 void with_file(std::filesystem::path const& file, std::function<void(std::istream&)> const& read) {
   auto const refuse = [&](std::string_view text) {
-    throw format_error(fmt::format("'{}': {}", one_line(file.string(), 4096), text));
+    throw format_error(fmt::format("'{}': {}", support::one_line(file.string(), 4096), text));
   };
   try {
     std::error_code problem;

@@ -16,25 +16,11 @@
 
 #include "ferry/error.hpp"
 #include "plan/limits.hpp"
+#include "support/bounded_json.hpp"
 
 namespace ferry::planning {
 
-/// What is wrong, where, and what to do about it. The place is that inside a file or a value; whoever knows what it is
-/// inside of puts that in front.
-class misfit : public format_error {
- public:
-  misfit(std::string place, std::string problem, std::string fix);
-  /// The same, seen from outside: "items[2]" inside "segments[3]" is "segments[3].items[2]".
-  [[nodiscard]] misfit inside(std::string_view outer) const;
-
- private:
-  std::string place_;
-  std::string problem_;
-  std::string fix_;
-};
-
-/// A text from a file as a message shows it: in quotes, short, on one line.
-[[nodiscard]] std::string shown(std::string_view text);
+using support::misfit;
 
 /// The kinds of objects of a format, by where they stand: the keys that lead to them, "segments.items".
 struct object_format {

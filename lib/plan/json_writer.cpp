@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/json_reader.hpp"
+#include "support/text.hpp"
 
 namespace ferry::planning {
 
@@ -10,7 +11,7 @@ std::string json_text(std::string_view text) {
   try {
     return nlohmann::json(text).dump();
   } catch (nlohmann::json::type_error const&) {
-    throw misfit("", "the name " + shown(text) + " is not UTF-8", "JSON holds nothing else: rename it");
+    throw misfit("", "the name " + support::quoted(text) + " is not UTF-8", "JSON holds nothing else: rename it");
   }
 }
 

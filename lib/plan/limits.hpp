@@ -11,9 +11,8 @@
 namespace ferry::planning::limits {
 
 inline constexpr std::size_t file_bytes = std::size_t{256} << 20;
-inline constexpr std::size_t token_bytes = std::size_t{1} << 20;  // of a file, without a value beginning or ending
-inline constexpr std::size_t depth = 8;                           // arrays and objects inside each other
-inline constexpr std::size_t row_values = 10'000;                 // of a file, held before they are converted
+inline constexpr std::size_t depth = 8;            // arrays and objects inside each other
+inline constexpr std::size_t row_values = 10'000;  // of a file, held before they are converted
 
 inline constexpr std::size_t segments = 100'000;
 inline constexpr std::size_t items = 1'000'000;

@@ -8,6 +8,7 @@
 #include "plan/item_index.hpp"
 #include "plan/json_reader.hpp"
 #include "plan/limits.hpp"
+#include "support/text.hpp"
 
 namespace ferry::planning {
 
@@ -28,7 +29,7 @@ class plan_checker {
     for (std::size_t i = 0; i < plan_.items.size(); ++i) check_item(i);
     if (auto const twice = index_.settle()) {
       throw misfit(fmt::format("items[{}]", twice->position),
-                   fmt::format("{} of segment {} stands there twice", shown(twice->name), twice->segment),
+                   fmt::format("{} of segment {} stands there twice", support::quoted(twice->name), twice->segment),
                    "leave one of the two");
     }
     for (std::size_t i = 0; i < plan_.operations.size(); ++i) check_operation(i);
@@ -131,11 +132,12 @@ class plan_checker {
     check_segment(one.segment, at("segment"));
     bool const whole_segment = one.what == kind::forward || one.what == kind::backward;
     if (whole_segment && !one.item.empty()) {
-      throw misfit(at("item").str(), fmt::format("is {}", shown(one.item)), "forward and backward name no item");
+      throw misfit(at("item").str(), fmt::format("is {}", support::quoted(one.item)),
+                   "forward and backward name no item");
     }
     if (!whole_segment && !index_.find(one.segment, one.item)) {
       throw misfit(at("item").str(),
-                   fmt::format("{} of segment {} is not among the items", shown(one.item), one.segment),
+                   fmt::format("{} of segment {} is not among the items", support::quoted(one.item), one.segment),
                    "name one that is");
     }
     if (one.position > computed_) {
@@ -167,11 +169,13 @@ class plan_checker {
   std::size_t computed_ = 0;
 };
 
-std::string named(item_name const& item) { return fmt::format("{} of segment {}", shown(item.name), item.segment); }
+std::string named(item_name const& item) {
+  return fmt::format("{} of segment {}", support::quoted(item.name), item.segment);
+}
 
 [[noreturn]] void refuse_match(plan const& planned, profile const& step, std::string const& difference) {
   throw plan_mismatch(fmt::format("the plan, made for {}, does not fit the step {}: {}; plan again for this step",
-                                  shown(planned.profile_name), shown(step.name), difference));
+                                  support::quoted(planned.profile_name), support::quoted(step.name), difference));
 }
 
 std::size_t segments_of(plan const& planned) {

@@ -12,6 +12,7 @@
 #include "plan/json_reader.hpp"
 #include "plan/json_writer.hpp"
 #include "plan/limits.hpp"
+#include "support/text.hpp"
 
 namespace ferry::planning {
 
@@ -29,7 +30,8 @@ placement placement_of(fields const& from) {
   for (placement const one : placements) {
     if (word == to_string(one)) return one;
   }
-  throw misfit(from.place_of("placement"), fmt::format("is {}", shown(word)), "give keep, offload or recompute");
+  throw misfit(from.place_of("placement"), fmt::format("is {}", support::quoted(word)),
+               "give keep, offload or recompute");
 }
 
 plan_operation::kind kind_of(fields const& from) {
@@ -37,7 +39,7 @@ plan_operation::kind kind_of(fields const& from) {
   for (std::size_t i = 0; i < operation_words.size(); ++i) {
     if (word == operation_words[i]) return static_cast<plan_operation::kind>(i);
   }
-  throw misfit(from.place_of("op"), fmt::format("is {}", shown(word)),
+  throw misfit(from.place_of("op"), fmt::format("is {}", support::quoted(word)),
                fmt::format("give one of {}", fmt::join(operation_words, ", ")));
 }
 
@@ -107,11 +109,12 @@ class plan_parser {
   void take_item(json const& row) {
     require_room(plan_.items.size(), limits::items);
     fields const from(row);
-    plan_.items.push_back({.item = {from.index("segment"), from.text("name", limits::name_chars)},
-                           .bytes = from.whole("bytes"),
-                           .where = placement_of(from),
-                           .rebuild_us = from.has("rebuild_us") ? std::optional(from.number("rebuild_us")) : std::nullopt,
-                           .reason = from.has("reason") ? from.text("reason") : ""});
+    plan_.items.push_back(
+        {.item = {from.index("segment"), from.text("name", limits::name_chars)},
+         .bytes = from.whole("bytes"),
+         .where = placement_of(from),
+         .rebuild_us = from.has("rebuild_us") ? std::optional(from.number("rebuild_us")) : std::nullopt,
+         .reason = from.has("reason") ? from.text("reason") : ""});
   }
 
   void take_operation(json const& row) {

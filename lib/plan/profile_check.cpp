@@ -11,6 +11,7 @@
 #include "plan/item_index.hpp"
 #include "plan/json_reader.hpp"
 #include "plan/limits.hpp"
+#include "support/text.hpp"
 
 namespace ferry::planning {
 
@@ -114,7 +115,8 @@ class profile_checker {
     }
     if (auto const twice = index_.settle()) {
       throw misfit(place(twice->segment, twice->position, "name"),
-                   fmt::format("{} stands in this segment twice", shown(twice->name)), "rename one of the two");
+                   fmt::format("{} stands in this segment twice", support::quoted(twice->name)),
+                   "rename one of the two");
     }
   }
 
@@ -127,12 +129,13 @@ class profile_checker {
         item_name const& input = items[i].inputs[k];
         auto const here = [&] { return place(s, i, fmt::format("inputs[{}]", k)); };
         if (input.segment > s) {
-          throw misfit(here(), fmt::format("{} is in segment {}, after this one", shown(input.name), input.segment),
+          throw misfit(here(),
+                       fmt::format("{} is in segment {}, after this one", support::quoted(input.name), input.segment),
                        "a recipe reads its own segment and those before it");
         }
         auto const found = index_.find(input.segment, input.name);
         if (!found) {
-          throw misfit(here(), fmt::format("segment {} has no item {}", input.segment, shown(input.name)),
+          throw misfit(here(), fmt::format("segment {} has no item {}", input.segment, support::quoted(input.name)),
                        "name one that it has");
         }
         if (input.segment == s) reads[i].push_back(*found);
@@ -171,9 +174,10 @@ class profile_checker {
     std::size_t at = trail.size();
     while (trail[at - 1].first != again) --at;
     for (std::size_t i = at - 1; i < trail.size() && names.size() < most_names; ++i) {
-      names.push_back(shown(step_.segments[s].items[trail[i].first].name));
+      names.push_back(support::quoted(step_.segments[s].items[trail[i].first].name));
     }
-    names.push_back(trail.size() - at + 1 > most_names ? "... itself" : shown(step_.segments[s].items[again].name));
+    names.push_back(trail.size() - at + 1 > most_names ? "... itself"
+                                                       : support::quoted(step_.segments[s].items[again].name));
     throw misfit(place(s, again, "inputs"), fmt::format("{}: a recipe that needs itself", fmt::join(names, " needs ")),
                  "break the cycle");
   }
@@ -184,13 +188,14 @@ class profile_checker {
     for (std::size_t i = 0; i < step_.need_order.size(); ++i) {
       item_name const& item = step_.need_order[i];
       if (!index_.find(item.segment, item.name)) {
-        throw misfit("need_order", fmt::format("segment {} has no item {}", item.segment, shown(item.name)),
+        throw misfit("need_order", fmt::format("segment {} has no item {}", item.segment, support::quoted(item.name)),
                      "name one that it has");
       }
       seen.add(item.segment, item.name, i);
     }
     if (auto const twice = seen.settle()) {
-      throw misfit("need_order", fmt::format("{} of segment {} stands there twice", shown(twice->name), twice->segment),
+      throw misfit("need_order",
+                   fmt::format("{} of segment {} stands there twice", support::quoted(twice->name), twice->segment),
                    "leave its first need");
     }
   }
@@ -208,13 +213,13 @@ class profile_checker {
 void check_name(std::string_view name, std::string const& place) {
   if (name.empty()) throw misfit(place, "is empty", "give a name");
   if (name.size() <= limits::name_chars) return;
-  throw misfit(place, fmt::format("{} is too long", shown(name)),
+  throw misfit(place, fmt::format("{} is too long", support::quoted(name)),
                fmt::format("give at most {} characters", limits::name_chars));
 }
 
 void check_text(std::string_view text, std::string const& place) {
   if (text.size() <= limits::text_chars) return;
-  throw misfit(place, fmt::format("{} is too long", shown(text)),
+  throw misfit(place, fmt::format("{} is too long", support::quoted(text)),
                fmt::format("give at most {} characters", limits::text_chars));
 }
 

@@ -32,7 +32,6 @@ std::optional<chain_plan> solve_without_link(profile const& step, hardware on, p
   on.device_to_host.gbps = on.host_to_device.gbps = 0;
   auto alone = pose(step, on, how, true, std::move(replays));
   auto options = search_of(how, 0.2);
-  options.exact = false;
   auto found = alone.solver->solve(options);
   return found.feasible ? std::optional(std::move(found.plan)) : std::nullopt;
 }

@@ -1,4 +1,4 @@
-// The settings' one table, and what is derived from it: the environment, `ferry env`, the README, docs/settings.md.
+// The settings' one table, and what is derived from it: the environment, `ferry env`, docs/settings.md.
 #include "ferry/config.hpp"
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 
 #include "support/parse.hpp"
 #include "support/setting_details.hpp"
+#include "support/text.hpp"
 
 namespace ferry {
 

@@ -151,16 +151,6 @@ std::string_view trimmed(std::string_view text) noexcept {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-std::string quoted(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  std::string result = "'";
-  for (char const c : text.substr(0, longest)) {
-    bool const control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    result += control ? '?' : c;
-  }
-  return result + (text.size() > longest ? "...'" : "'");
-}
-
 std::size_t read_bytes(std::string_view text) {
   std::string_view const value = required(text);
   std::string_view const digits = decimal_prefix(value);

@@ -50,9 +50,6 @@ class bad_value : public std::runtime_error {
 
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
-/// 'text' for a one-line message: control characters are replaced and a long text is cut.
-[[nodiscard]] std::string quoted(std::string_view text);
-
 /// The candidate with the fewest edits to `text`, or empty if none is near enough to have been meant.
 [[nodiscard]] std::string_view nearest(std::string_view text, std::span<std::string_view const> candidates);
 

@@ -24,24 +24,24 @@ while read -r variable; do
     [[ "$section" == *"$part"* ]] || complain "docs/settings.md: expected of $variable: $part"
   done
   member="$(sed -n 's/^- in C++: `ferry::config::\(.*\)`$/\1/p' <<<"$section")"
+  grep -qF "| [\`$variable\`](#${variable,,}) | " "$source_folder/docs/settings.md" || complain "$variable: expected in the table"
   grep -qE "^  [a-z_:]+ $member( =|;|\{)" "$source_folder/include/ferry/config.hpp" || complain "$variable: ferry::config has no member '$member'"
-done < <("$ferry" env --markdown | sed -n 's/^| `\(FERRY_[A-Z_]*\)`.*/\1/p')
+done < <("$ferry" env | sed -n 's/^\(FERRY_[A-Z_]*\) .*/\1/p')
 
 # A copy that has gone stale is noticed, and put right.
 mkdir -p "$scratch/examples" "$scratch/docs" "$scratch/scripts"
-cp "$source_folder/README.md" "$scratch"
 cp "$source_folder"/docs/{settings,linking}.md "$scratch/docs"
 cp "$source_folder/scripts/docs" "$scratch/scripts"
 cp -r "$source_folder/examples/02_raw_trainer" "$scratch/examples"
 echo "// another line" >>"$scratch/examples/02_raw_trainer/trainer_ferry.cpp"
-sed -i 's/70%/71%/' "$scratch/docs/settings.md" "$scratch/README.md"
+sed -i 's/70%/71%/' "$scratch/docs/settings.md"
 stale="$("$scratch/scripts/docs" --check --ferry "$ferry" 2>&1)" && complain "expected stale pages to fail"
 for words in "+++ what the code gives" "-- default: \`71%\`" "++// another line" "scripts/docs writes it"; do
   [[ "$stale" == *"$words"* ]] || complain "expected in what it says of stale pages: $words"
 done
 "$scratch/scripts/docs" --ferry "$ferry" >"$scratch/log" || complain "expected it to write the pages"
 "$scratch/scripts/docs" --check --ferry "$ferry" || complain "expected fresh pages after it has written them"
-cmp "$source_folder/README.md" "$scratch/README.md" || complain "expected it to change nothing else"
+cmp "$source_folder/docs/settings.md" "$scratch/docs/settings.md" || complain "expected the page as it was"
 
 # expect_refusal TEXT ARGUMENT...
 expect_refusal() {

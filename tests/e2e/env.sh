@@ -30,9 +30,10 @@ expect_code 0
 expect_silence
 [[ "$(grep -c '^### FERRY_' "$scratch/out")" == "${#settings[@]}" ]] || complain "expected a section for each setting"
 expect_out "- default: \`70%\`"
-run env --reference --markdown
+[[ "$(grep -c '^| \[`FERRY_' "$scratch/out")" == "${#settings[@]}" ]] || complain "expected a row for each setting"
+run env --reference --json "$scratch/env.json"
 expect_code 2
-expect_err_has "--markdown excludes --reference"
+expect_err_has "--json excludes --reference"
 
 run FERRY_REQUIRE_GPU=1 env
 expect_code 0

@@ -21,7 +21,7 @@ while read -r command; do
   while read -r flag; do on_page "$flag"; done < <("$ferry" "$command" --help | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p')
   while read -r call; do on_page "${call%% *}"; done < <("$ferry" "$command" --help | sed -n 's/^  \(ferry .*\)/\1/p')
 done < <("$ferry" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
-while read -r variable; do on_page "$variable"; done < <("$ferry" env --markdown | sed -n 's/^| `\(FERRY_[A-Z_]*\)`.*/\1/p')
+while read -r variable; do on_page "$variable"; done < <("$ferry" env | sed -n 's/^\(FERRY_[A-Z_]*\) .*/\1/p')
 for code in 0 1 2 3 130; do grep -qx ".*fB$code.fR" "$page" || complain "expected the exit code $code"; done
 
 # formatter NAME COMMAND...: what it complains of is a failure.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plan/case_solver.hpp"
 #include "plan/exact_search.hpp"
 #include "support/baselines.hpp"
 #include "support/planner_cases.hpp"
@@ -33,7 +34,7 @@ TEST(ChainSolver, IsAsGoodAsTheBestKnownOnTheStoredCases) {
     auto const known = testing::load_planner_case(name);
     auto const best = known.known("best_combined_makespan");
     chain_solver solver(known.problem);
-    auto const found = solver.solve(patient());
+    auto const found = solve_case(solver, patient());
     ASSERT_EQ(found.feasible, best.has_value());
     EXPECT_EQ(found.floor.bytes, known.derived.at("floor_bytes").get<double>());
     if (!best) continue;
@@ -60,14 +61,12 @@ TEST(ChainSolver, FindsTheOptimumOfShortRandomChains) {
     auto const optimum = exact_search(c).solve();
     ASSERT_TRUE(optimum.finished);
     chain_solver solver(c);
-    auto const found = solver.solve(patient());
+    auto const found = solve_case(solver, patient());
     ASSERT_EQ(found.feasible, optimum.feasible);
     if (!found.feasible) continue;
     EXPECT_NEAR(found.seconds, optimum.makespan_s, 1e-9 * optimum.makespan_s);
     EXPECT_TRUE(found.proven);
-    auto without = patient();
-    without.exact = false;
-    auto const by_search = solver.solve(without);
+    auto const by_search = solver.solve(patient());
     bool const missed = !by_search.feasible || by_search.seconds > optimum.makespan_s * (1 + 1e-9);
     missed_by_search += missed ? 1 : 0;
     if (by_search.feasible) {
@@ -86,7 +85,7 @@ void expect_never_worse_than_fixed_policies(std::uint64_t first_seed, std::uint6
     chain_solver solver(c);
     solve_options options = patient();
     if (only_short) options.moves = 500;  // with so many chains, a tenth of the search has to do
-    auto const found = solver.solve(options);
+    auto const found = solve_case(solver, options);
     if (found.feasible) {
       auto const verdict = judge(solver.problem(), found.schedule);
       ASSERT_TRUE(verdict.accepted()) << verdict.violation;
@@ -122,7 +121,7 @@ TEST(ChainSolver, MoreBudgetIsNeverSlower) {
     for (int step = 0; step <= 40; ++step) {
       c.device_bytes = floor + (all - floor) * step / 40;
       chain_solver solver(c);
-      auto const found = solver.solve(patient());
+      auto const found = solve_case(solver, patient());
       if (!found.feasible) continue;
       EXPECT_LE(found.seconds, before * (1 + 1e-9)) << "at " << c.device_bytes;
       before = found.seconds;
@@ -136,7 +135,7 @@ TEST(ChainSolver, PlansAgainForAnotherLinkWithTheSameTable) {
   chain_solver solver(c);
   (void)solver.solve(patient());
   solver.set_link(0.5 * c.d2h_bytes_per_s, 0.5 * c.h2d_bytes_per_s);
-  auto const again = solver.solve(patient());
+  auto const again = solve_case(solver, patient());
   c.d2h_bytes_per_s *= 0.5;
   c.h2d_bytes_per_s *= 0.5;
   chain_solver fresh(c);
@@ -148,7 +147,7 @@ TEST(ChainSolver, DoesNotFerryWhatCanStay) {
   auto c = testing::gpt_chain(3, 8, 8);
   c.device_bytes = 2 * testing::keep_all_bytes(c);
   chain_solver solver(c);
-  auto const found = solver.solve({});
+  auto const found = solve_case(solver);
   EXPECT_NEAR(found.seconds, c.ideal_s(), 1e-12);
   for (auto const& row : found.schedule) EXPECT_NE(row.op, chain_op::d2h);
 }
@@ -158,7 +157,7 @@ TEST(ChainSolver, RefusesLessThanTheFloorAndNamesIt) {
   auto const floor = floor_of(c);
   c.device_bytes = floor.bytes - 1;
   chain_solver solver(c);
-  auto const found = solver.solve({});
+  auto const found = solve_case(solver);
   EXPECT_FALSE(found.feasible);
   EXPECT_EQ(found.floor.bytes, floor.bytes);
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "plan/chain.hpp"
+#include "plan/schedule.hpp"
 #include "support/in_order.hpp"
 #include "support/recompute_only.hpp"
 

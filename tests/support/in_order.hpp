@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plan/chain.hpp"
+#include "plan/schedule.hpp"
 
 namespace ferry::testing {
 

@@ -12,6 +12,7 @@
 
 #include "plan/chain.hpp"
 #include "plan/chain_json.hpp"
+#include "plan/schedule.hpp"
 
 namespace ferry::testing {
 

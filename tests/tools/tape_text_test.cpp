@@ -66,7 +66,8 @@ struct svg_words {
     return at != std::string::npos ? std::stod(attributes.substr(at + attribute.size() + 3)) : 0;
   }
   [[nodiscard]] bool is_faint(std::string const& anchor) const {
-    return attributes.ends_with(" text-anchor=\"" + anchor + "\" class=\"faint\"");
+    return attributes.find(" text-anchor=\"" + anchor + '"') != std::string::npos &&
+           attributes.ends_with(" class=\"faint\"");
   }
 };
 

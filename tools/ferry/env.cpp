@@ -22,7 +22,6 @@ namespace {
 
 struct flags {
   std::string json_file;
-  bool markdown = false;
   bool reference = false;
 };
 
@@ -67,17 +66,25 @@ void print_settings(environment const& current) {
   }
 }
 
-/// The README's table: defaults only, the same wherever it is made.
-void print_markdown() {
-  fmt::print("| variable | default | meaning | accepts |\n| --- | --- | --- | --- |\n");
-  for (setting_description const& row : describe_settings(config{})) {
-    fmt::print("| `{}` | `{}` | {} | {} |\n", row.variable, row.initial, row.meaning, row.accepted);
-  }
-}
-
 std::string capitalized(std::string text) {
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() += 'A' - 'a';
   return text;
+}
+
+/// As links name headings.
+std::string lower_case(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
+  }
+  return text;
+}
+
+void print_table(std::vector<setting_description> const& rows) {
+  fmt::print("\n| variable | default | meaning | accepts |\n| --- | --- | --- | --- |\n");
+  for (setting_description const& row : rows) {
+    fmt::print("| [`{}`](#{}) | `{}` | {} | {} |\n", row.variable, lower_case(row.variable), row.initial, row.meaning,
+               row.accepted);
+  }
 }
 
 /// docs/settings.md: defaults only, the same wherever it is made.
@@ -90,8 +97,10 @@ void print_reference() {
       "are\n"
       "errors that say what is accepted. `ferry env` shows the settings in force and where each comes from. A setting\n"
       "that changed nothing is named at the end of a run (`FERRY_LOG=info`, `session::explain`).\n");
+  auto const rows = describe_settings(config{});
+  print_table(rows);
   std::string group;
-  for (setting_description const& row : describe_settings(config{})) {
+  for (setting_description const& row : rows) {
     if (row.group != group) fmt::print("\n## {}\n", row.group);
     group = row.group;
     fmt::print("\n### {}\n\n{}.\n\n- default: `{}`\n- accepts: {}\n- in C++: `ferry::config::{}`\n\n{}\n", row.variable,
@@ -113,10 +122,6 @@ nlohmann::ordered_json json_of(environment const& current) {
 }
 
 exit_code run(flags const& chosen) {
-  if (chosen.markdown) {
-    print_markdown();
-    return success;
-  }
   if (chosen.reference) {
     print_reference();
     return success;
@@ -137,11 +142,10 @@ runner add_env(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("env", "Settings: values, where they come from, what they mean");
   auto* const json = add_file_flag(*command, "--json", chosen->json_file,
                                    "Write the settings to this file too, as JSON; - is standard output", "Options");
-  auto* const table = command->add_flag("--markdown", chosen->markdown, "Print the README's table of defaults instead");
-  auto* const reference = command->add_flag("--reference", chosen->reference,
-                                            "Print docs/settings.md instead: defaults, and what each setting affects");
-  table->excludes(json)->excludes(reference);
-  reference->excludes(json);
+  command
+      ->add_flag("--reference", chosen->reference,
+                 "Print docs/settings.md instead: defaults, and what each setting affects")
+      ->excludes(json);
   command->footer("Examples:\n  ferry env\n  FERRY_POLICY=offload ferry env --json -");
   return [chosen] { return run(*chosen); };
 }

@@ -3,8 +3,9 @@
 // What a shape looks like is said by classes, whose colours are those of the traces: forward, backward, rebuild,
 // offload, fetch, wait, short; for placements keep, ferry, recompute, and device, host, disk, dropped; for curves
 // series-0 to series-12, device-line, host-line and wait-line; gap for a line where there is nothing; pale for what is
-// not yet or half there; ground, lane, axis, grid and, for text, faint, strong and small. `palette` has them for HTML
-// pages too.
+// not yet or half there, given-up for a copy that was; edged for what touches its neighbours; ground, lane, axis, grid
+// and, for text, faint, strong and small. A picture has them as literal attributes, so that it looks right in viewers
+// that know little of CSS, and a style sheet for dark ground on top; `page_palette` is a style sheet for HTML pages.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +20,7 @@ namespace ferry::command {
 /// characters, bytes that are not UTF-8) is a '?'.
 [[nodiscard]] std::string markup_text(std::string_view text);
 
-/// Style sheet with the classes' colours, for both grounds.
-[[nodiscard]] std::string_view palette();
-/// Its colours alone, as declarations.
-[[nodiscard]] std::string_view light_colours();
-[[nodiscard]] std::string_view dark_colours();
-/// The same for a page whose readers may choose: `data-theme` of its root is "light" or "dark", or not there.
+/// Style sheet of a page whose readers may choose: `data-theme` of its root is "light" or "dark", or not there.
 [[nodiscard]] std::string page_palette();
 
 inline constexpr std::size_t palette_series = 13;

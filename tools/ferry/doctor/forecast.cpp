@@ -93,7 +93,6 @@ class rule_book {
     if (!std::isfinite(taken)) return std::nullopt;
     posed_.found.feasible = true;
     posed_.found.plan = std::move(plan);
-    posed_.found.schedule = simulator_->schedule();
     posed_.found.seconds = taken;
     return from_plan(at_, part_, planning::write_plan(part_, at_.on, how_, posed_), policy, micro_batch_);
   }

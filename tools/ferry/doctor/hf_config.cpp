@@ -12,13 +12,14 @@
 
 #include "ferry/error.hpp"
 #include "plan/json_reader.hpp"
+#include "support/text.hpp"
 
 namespace ferry::command {
 
 namespace {
 
 using json = nlohmann::json;
-using planning::misfit;
+using support::misfit;
 
 constexpr std::size_t most_bytes = std::size_t{1} << 20;
 constexpr int most_depth = 32;
@@ -38,7 +39,7 @@ constexpr std::array architectures{
 
 std::string shown(json const& value) {
   if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  return planning::shown(value.is_string() ? value.get<std::string>()
+  return support::quoted(value.is_string() ? value.get<std::string>()
                                            : value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
@@ -82,7 +83,7 @@ architecture const& architecture_of(json const& from) {
   for (auto const& known : architectures) {
     if (known.type == type) return known;
   }
-  throw misfit("model_type", fmt::format("is {}", planning::shown(type)),
+  throw misfit("model_type", fmt::format("is {}", support::quoted(type)),
                fmt::format("known are gpt2, llama, mistral, qwen2 and qwen3; else {}", how_else));
 }
 

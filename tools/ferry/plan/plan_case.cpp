@@ -13,8 +13,8 @@
 #include "common/progress.hpp"
 #include "common/timeline.hpp"
 #include "ferry/config.hpp"
+#include "plan/case_solver.hpp"
 #include "plan/chain_json.hpp"
-#include "plan/chain_solver.hpp"
 #include "plan_flags.hpp"
 
 namespace ferry::command {
@@ -75,7 +75,7 @@ std::string letters_of(chain_plan const& plan) {
 
 struct solved_case {
   chain problem;
-  chain_solution found;
+  case_solution found;
   double first_ms = 0;  ///< with the table
   double solve_ms = 0;
 };
@@ -93,7 +93,7 @@ solved_case solve(plan_flags const& flags) {
   {
     progress shown;
     shown.show(fmt::format("planning {} stages", solved.problem.stages()));
-    solved.found = solver.solve(options);
+    solved.found = solve_case(solver, options);
   }
   std::chrono::duration<double, std::milli> const all = std::chrono::steady_clock::now() - began;
   solved.first_ms = table.count() + solved.found.first_ms;

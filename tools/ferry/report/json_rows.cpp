@@ -4,125 +4,57 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
-#include <vector>
 
 #include "common/printable.hpp"
-#include "plan/bounded_source.hpp"
 #include "report/run_data.hpp"
+#include "support/bounded_json.hpp"
 
 namespace ferry::command {
 
 namespace {
 
 using nlohmann::json;
-using planning::misfit;
+using support::misfit;
 
 constexpr std::size_t most_bytes = std::size_t{16} << 30;
 constexpr std::size_t most_depth = 12;
 constexpr std::size_t most_values = 1'000'000;  // held at once
 
-class row_builder final : public nlohmann::json_sax<json> {
+/// Hands over what the listener asks for, takes everything else as it is, and stops where the text is no JSON.
+class row_builder final : public support::bounded_json {
  public:
-  row_builder(json_listener& to, planning::bounded_source& source) : to_(to), source_(source) {}
+  row_builder(json_listener& to, support::bounded_source& source)
+      : bounded_json(source, most_depth, most_values), to_(to) {}
 
   [[nodiscard]] std::string const& problem() const { return problem_; }
 
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, string_t const& /*text*/) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t& /*value*/) override { return false; }  // not in text
-  bool start_object(std::size_t /*unknown*/) override { return begin(json::object(), false); }
-  bool start_array(std::size_t /*unknown*/) override { return begin(json::array(), to_.wants_rows_of(path())); }
-  bool end_object() override { return end(); }
-  bool end_array() override { return end(); }
-
-  bool key(string_t& name) override {
-    source_.progress();
-    frames_.back().key = std::move(name);
-    return true;
-  }
-
   bool parse_error(std::size_t /*position*/, std::string const& /*token*/,
                    nlohmann::detail::exception const& error) override {
-    std::string_view text = error.what();
-    constexpr std::string_view before_line = "parse error at ";
-    if (auto const at = text.find(before_line); at != text.npos) text.remove_prefix(at + before_line.size());
-    problem_ = clean(text, 160);
+    problem_ = clean(words_of(error), 160);
     return false;
   }
 
  private:
-  struct frame {
-    json value;
-    std::string key;  // of the member under way
-    bool rows = false;
-    std::size_t values_outside = 0;
-  };
-
-  bool begin(json empty, bool rows) {
-    source_.progress();
-    if (frames_.size() == most_depth) {
-      throw misfit("", fmt::format("is nested more than {} deep", most_depth), "give what a run of Ferry has written");
-    }
-    count();
-    frames_.push_back({std::move(empty), {}, rows, values_});
-    return true;
+  void begins(support::json_frame& next) override {
+    // Nobody asks for what is inside of rows.
+    bool const asked = next.value.is_array() && std::ranges::all_of(frames(), [](support::json_frame const& one) {
+                         return one.value.is_object();
+                       });
+    if (asked && to_.wants_rows_of(next.where)) next.rows = 0;
   }
 
-  bool end() {
-    json value = std::move(frames_.back().value);
-    // What a row held is given back with it; what stays in the document counts on.
-    if (frames_.size() > 1 && frames_[frames_.size() - 2].rows) values_ = frames_[frames_.size() - 2].values_outside;
-    frames_.pop_back();
-    return put(std::move(value));
-  }
+  void row(support::json_frame const& array, json const& value) override { to_.row(array.where, value); }
+  void document(json&& value) override { to_.document(value); }
 
-  template <typename Value>
-  bool add(Value&& value) {
-    if (frames_.empty() || !frames_.back().rows) count();
-    return put(json(std::forward<Value>(value)));
+  [[noreturn]] void too_deep() const override {
+    throw misfit("", fmt::format("is nested more than {} deep", most_depth), "give what a run of Ferry has written");
   }
-
-  bool put(json&& value) {
-    source_.progress();
-    if (frames_.empty()) {
-      values_ = 0;
-      to_.document(value);
-    } else if (frame& top = frames_.back(); top.value.is_object()) {
-      top.value.emplace(top.key, std::move(value));
-    } else if (top.rows) {
-      to_.row(path_to(frames_.size() - 1), value);
-    } else {
-      top.value.push_back(std::move(value));
-    }
-    return true;
-  }
-
-  void count() {
-    if (++values_ > most_values) {
-      throw misfit("", fmt::format("holds more than {} values together", most_values),
-                   "give what a run of Ferry has written");
-    }
-  }
-
-  [[nodiscard]] std::string path() const { return path_to(frames_.size()); }
-  [[nodiscard]] std::string path_to(std::size_t frames) const {
-    std::string text;
-    for (std::size_t i = 0; i < frames; ++i) {
-      if (frames_[i].value.is_array()) return "[]";  // nobody asks for what is inside of rows
-      text.append(i == 0 ? "" : ".").append(frames_[i].key);
-    }
-    return text;
+  [[noreturn]] void too_many() const override {
+    throw misfit("", fmt::format("holds more than {} values together", most_values),
+                 "give what a run of Ferry has written");
   }
 
   json_listener& to_;
-  planning::bounded_source& source_;
-  std::vector<frame> frames_;
-  std::size_t values_ = 0;
   std::string problem_;
 };
 
@@ -136,7 +68,7 @@ json const& member(json const& object, char const* key) {
 }  // namespace
 
 json_ending read_documents(std::istream& in, json_listener& to) {
-  planning::bounded_source source(*in.rdbuf(), most_bytes, "trace fewer steps");
+  support::bounded_source source(*in.rdbuf(), most_bytes, "trace fewer steps");
   std::istream bounded(&source);
   bounded.exceptions(std::ios::badbit);  // what the source throws, goes through
   json_ending ending;

@@ -129,13 +129,19 @@ struct traced_slice {
   std::uint32_t item = no_index;  ///< index into `run::items`
   double bytes = unknown;
   std::uint32_t outcome = no_index;  ///< of a copy that did not complete; index into `trace_data::names`
+  double arrived_bytes = unknown;
 };
+[[nodiscard]] inline bool is_stretch(traced_slice const& one) {
+  return one.what == span_kind::forward || one.what == span_kind::backward;
+}
 
 struct traced_decision {
   double at_us = 0;
   std::uint32_t item = no_index;
   std::uint32_t reason = no_index;  ///< index into `trace_data::names`
   std::string words;
+  double transfer_us = unknown;  ///< foreseen
+  double recipe_us = unknown;
 };
 
 struct traced_bytes {

@@ -28,7 +28,8 @@ constexpr std::string_view accepted =
 
 class file_reader final : public json_listener {
  public:
-  explicit file_reader(std::string name) : name_(std::move(name)), items_(run_), session_(run_, items_) {
+  file_reader(std::string name, double wanted)
+      : name_(std::move(name)), wanted_(wanted), items_(run_), session_(run_, items_) {
     run_.label = name_;
     run_.files = {name_};
   }
@@ -42,7 +43,7 @@ class file_reader final : public json_listener {
   void row(std::string_view where, json const& value) override {
     if (where.empty() || where == "traceEvents") {
       if (!value.is_object() || !value.contains("ph")) throw nothing_known("its array holds no trace events");
-      if (!trace_) trace_.emplace(run_, items_);
+      if (!trace_) trace_.emplace(run_, items_, wanted_);
       trace_->event(value);
     } else if (where == "steps" ? !session_.train_step(value) : !session_.item(value)) {
       auto& rows = other_rows_[std::string(where)];
@@ -120,6 +121,7 @@ class file_reader final : public json_listener {
   }
 
   std::string name_;
+  double wanted_;
   run_data data_;
   run run_;
   item_book items_;
@@ -130,13 +132,13 @@ class file_reader final : public json_listener {
 
 }  // namespace
 
-run_data read_runs(std::istream& in, std::string const& name) {
+run_data read_runs(std::istream& in, std::string const& name, double wanted) {
   auto const shown = clean(name);
-  file_reader reader(shown);
+  file_reader reader(shown, wanted);
   try {
     auto const ending = read_documents(in, reader);
     return reader.finish(ending);
-  } catch (planning::misfit const& problem) {
+  } catch (support::misfit const& problem) {
     throw format_error(fmt::format("'{}': {}", shown, problem.what()));
   }
 }

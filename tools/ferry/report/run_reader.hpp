@@ -12,8 +12,8 @@
 namespace ferry::command {
 
 /// Reads one file; `name` is for messages and as its run's label. Throws: `format_error` that names the file if there
-/// is nothing in it to report.
-[[nodiscard]] run_data read_runs(std::istream& in, std::string const& name);
+/// is nothing in it to report. Of a trace the step `wanted` is held in full, whatever else is left out.
+[[nodiscard]] run_data read_runs(std::istream& in, std::string const& name, double wanted = unknown);
 
 /// Puts what belongs together into one run: see docs/formats.md. In the order of the files.
 [[nodiscard]] run_data join(std::vector<run_data> files);

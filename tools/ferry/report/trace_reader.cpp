@@ -43,8 +43,6 @@ void add(double& to, double what) {
   if (is_known(what)) to = is_known(to) ? to + what : what;
 }
 
-bool is_stretch(traced_slice const& one) { return one.what == span_kind::forward || one.what == span_kind::backward; }
-
 /// "step 12" is 12.
 double number_after(std::string_view text, std::string_view word) {
   text.remove_prefix(word.size());
@@ -58,7 +56,8 @@ bool says_little(std::string_view reason) { return reason == "restored_resident"
 
 }  // namespace
 
-trace_reader::trace_reader(run& into, item_book& items) : run_(&into), items_(&items), trace_(&into.trace.emplace()) {}
+trace_reader::trace_reader(run& into, item_book& items, double wanted)
+    : run_(&into), items_(&items), trace_(&into.trace.emplace()), wanted_(wanted) {}
 
 void trace_reader::event(json const& value) {
   if (!value.is_object()) return;
@@ -154,8 +153,8 @@ void trace_reader::tally(traced_slice& one, json const& arguments) {
     row_.planned_us = number_at(arguments, "planned_us", most_us);
   } else if (what == span_kind::offload || what == span_kind::fetch) {
     bool const out = what == span_kind::offload;
-    double const arrived = number_at(arguments, "arrived_bytes");
-    add(out ? row_.out_bytes : row_.in_bytes, is_known(arrived) ? arrived : one.bytes);
+    one.arrived_bytes = number_at(arguments, "arrived_bytes");
+    add(out ? row_.out_bytes : row_.in_bytes, is_known(one.arrived_bytes) ? one.arrived_bytes : one.bytes);
     auto const outcome = text_at(arguments, "outcome", 40);
     if (outcome == "abandoned") add(row_.abandoned, 1);
     if (outcome == "failed") add(row_.failed, 1);
@@ -193,7 +192,11 @@ void trace_reader::decision(json const& event) {
     if (item.reasons.size() < most_reasons || item.reasons.contains(reason)) item.reasons[reason] += 1;
     if (!says_little(reason)) item.words = words;
   }
-  if (has_room()) now_.decisions.push_back({at, index, name_of(reason), std::move(words)});
+  if (has_room()) {
+    now_.decisions.push_back({at, index, name_of(reason), std::move(words),
+                              number_at(arguments, "transfer_us", most_us),
+                              number_at(arguments, "recipe_us", most_us)});
+  }
 }
 
 void trace_reader::counter(std::string const& name, json const& event) {
@@ -289,7 +292,7 @@ void trace_reader::hold(traced_step&& ended) {
   thin_out();
 }
 
-/// Lets go of steps until the rest fits: never of the first, the last and the slowest.
+/// Lets go of steps until the rest fits: never of the first, the last, the slowest and the one asked for.
 void trace_reader::thin_out() {
   auto& steps = trace_->steps;
   while (steps.size() > 3 && (steps.size() > most_held_steps || held_events_ > most_held_events)) {
@@ -298,8 +301,8 @@ void trace_reader::thin_out() {
     std::vector<traced_step> kept;
     held_events_ = 0;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      bool const stays =
-          i == 0 || i + 1 == steps.size() || i == static_cast<std::size_t>(slowest) || (i % 2 == 0 && steps.size() > 6);
+      bool const stays = i == 0 || i + 1 == steps.size() || i == static_cast<std::size_t>(slowest) ||
+                         steps[i].number == wanted_ || (i % 2 == 0 && steps.size() > 6);
       if (!stays) continue;
       held_events_ += steps[i].events();
       kept.push_back(std::move(steps[i]));

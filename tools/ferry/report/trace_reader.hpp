@@ -1,6 +1,6 @@
 // Trace events into a run, one at a time as they come: sums of every step, and all events of some steps. Which steps
 // will be worth looking at is known only at the end, so a sample of them is held: the first, the last, the slowest so
-// far and, evenly spread, as many others as there is room for.
+// far, the one that is asked for and, evenly spread, as many others as there is room for.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace ferry::command {
 
 class trace_reader {
  public:
-  /// Both are lent.
-  trace_reader(run& into, item_book& items);
+  /// Both are lent. The step `wanted` is held if there is one of that number.
+  trace_reader(run& into, item_book& items, double wanted = unknown);
 
   /// What is no event that it knows is passed over.
   void event(nlohmann::json const& value);
@@ -48,6 +48,7 @@ class trace_reader {
   run* run_;
   item_book* items_;
   trace_data* trace_;
+  double wanted_;
   std::map<std::int64_t, std::uint8_t> lanes_;
   std::unordered_map<std::string, std::uint32_t> names_;
   traced_step now_;

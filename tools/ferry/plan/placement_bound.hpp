@@ -66,7 +66,7 @@ class placement_bound {
 
   static double over(double bytes, double rate) { return bytes > 0 ? bytes / rate : 0; }
 
-  std::vector<placement> placements(std::size_t j, whereabouts const& now) const {
+  [[nodiscard]] std::vector<placement> placements(std::size_t j, whereabouts const& now) const {
     std::vector<placement> all;
     sums start;
     start.device_bytes = c_.saved_bytes[j] + c_.boundary_bytes[j] + c_.boundary_bytes[j + 1];

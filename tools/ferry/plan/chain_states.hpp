@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "plan/chain.hpp"
+#include "plan/schedule.hpp"
 
 namespace ferry::planning {
 
