@@ -1,6 +1,7 @@
 // Saving a file so that there is always a whole one: bytes go to a temporary file beside the target, which takes
 // the target's place only once it is on the disk. Whatever fails before that leaves the old file as it was.
 // Threads: one at a time for an object; several objects, even for one target, do not disturb each other.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstddef>

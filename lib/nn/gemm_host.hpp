@@ -2,6 +2,7 @@
 //
 // One thread pool serves everything: a product is cut into tiles, in a way that its shape alone decides, and each
 // tile is one single-threaded call of the BLAS that the build found, as a oneTBB task.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <string>

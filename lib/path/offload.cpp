@@ -69,7 +69,7 @@ void session_core::offload_deferred() {
 void session_core::next_choice(entry& e, reason dropped, reason kept) {
   e.where = e.has_recipe ? placement::recompute : placement::keep;
   ledger_.count(e.has_recipe ? dropped : kept, e);
-  let_be(e);
+  release_if_unused(e);
 }
 
 void session_core::transfer_ended(transfer& ended) {
@@ -107,7 +107,7 @@ void session_core::offload_ended(transfer& ended, entry& e) {
     log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.failure);
     next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
   } else {
-    let_be(e);  // it may have been decided to drop it instead
+    release_if_unused(e);  // it may have been decided to drop it instead
   }
 }
 

@@ -28,7 +28,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   try {
     transfers_.reserve();
   } catch (error const&) {
-    let_be(e);
+    release_if_unused(e);
     throw;
   }
   transfer& t = transfers_.begin(e, copy_direction::host_to_device);
@@ -90,7 +90,7 @@ void session_core::prefetch_ended(transfer& ended, entry& e) {
     e.device.disown();
     e.advance(item_state::hosted);
   }
-  let_be(e);
+  release_if_unused(e);
 }
 
 }  // namespace ferry::path

@@ -50,7 +50,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     auto const keys = e.how->inputs.keys();
     borrowed_inputs inputs(keys.size(), [&](entry& input) {
       input.add_use(stream);
-      if (--input.leases == 0) let_be(input);
+      if (--input.leases == 0) release_if_unused(input);
     });
     auto const bring = [&](std::size_t place, bool dropped_only) {
       entry* const input = inputs.has(place) ? nullptr : &require_input(e, keys[place]);
@@ -79,7 +79,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     ledger_.met(item_event::recipe_failed, e);
     e.device.disown();  // of what the link or the recipe has written, some may be missing
     e.advance(before);
-    let_be(e);
+    release_if_unused(e);
     throw;
   }
   ledger_.met(item_event::recipe_enqueued, e);
@@ -137,7 +137,7 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
 /// Nobody has asked for the item yet: whoever does will hear why it cannot be rebuilt.
 bool session_core::rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen) {
   if (!forecast_.can_be_rebuilt(e)) {
-    let_be(e);
+    release_if_unused(e);
     return false;
   }
   try {

@@ -116,13 +116,13 @@ void session_core::end(lease& ended) noexcept {
   if (--e.leases == 0) {
     ledger_.met(item_event::let_go, e);
     if (e.state() == item_state::offloading) store_.mark_uses(e);
-    let_be(e);
+    release_if_unused(e);
   }
-  let_go();
+  drop_holder();
 }
 
 /// Nobody uses the item now: whatever waited for that may happen.
-void session_core::let_be(entry& e) noexcept {
+void session_core::release_if_unused(entry& e) noexcept {
   if (e.leases != 0) return;
   if (e.release_asked) {
     store_.release(e);

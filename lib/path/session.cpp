@@ -71,7 +71,7 @@ void session_core::close() noexcept {
   release_everything();
   name_idle_settings();
   finish_log();
-  let_go();
+  drop_holder();
 }
 
 void session_core::release_everything() noexcept {
@@ -81,7 +81,7 @@ void session_core::release_everything() noexcept {
     entry& item = *e++;  // first, because releasing unlinks it
     ledger_.met(item_event::swept, item);
     item.release_asked = true;
-    let_be(item);
+    release_if_unused(item);
   }
 }
 
@@ -235,7 +235,7 @@ void session_core::enter_segment(pass which, item_key const& key, stream_ref str
   bound_run_ahead();
   // Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
   learn();
-  if (follower_.is_active()) conduct(which, key, stream);
+  if (follower_.is_active()) carry_out_plan(which, key, stream);
 }
 
 /// Would a bound of one segment, the default, have held the host back here?
@@ -322,7 +322,7 @@ void session_core::free(block& freed) noexcept {
     store_.device_tier().free(scratch_.let_go(freed.slot_), {&use, 1});
   }  // given back before the pool may go with the last holder
   prefetch_due_ = true;
-  let_go();
+  drop_holder();
 }
 
 void session_core::release(item_key const& key) {
@@ -330,7 +330,7 @@ void session_core::release(item_key const& key) {
   entry& e = require(key);
   ledger_.met(item_event::release_asked, e);
   e.release_asked = true;
-  let_be(e);
+  release_if_unused(e);
   see_to_others("release");
 }
 

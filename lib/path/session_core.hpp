@@ -1,5 +1,5 @@
-// The session's inside. Its functions stand in the files of the path: save.cpp, offload.cpp, prefetch.cpp,
-// restore.cpp, recompute.cpp; session.cpp has the steps, room.cpp the room and books.cpp the books.
+// The session's inside: the five verbs of the path, each in the file of its name, and `progress`. What it asks and whom
+// it tells stands around it: decisions in lib/decide, the plan in force in lib/follow, what happened in lib/observe.
 //
 // Everything here belongs to the session's thread. The only other thread is the transfer engine's, reached
 // through its queues: `progress` takes in what it has ended, and every call of the trainer makes progress.
@@ -91,7 +91,7 @@ class session_core final : private room_path {
 
  private:
   ~session_core();
-  void let_go() noexcept {
+  void drop_holder() noexcept {
     if (--holders_.count == 0) delete this;
   }
 
@@ -112,7 +112,7 @@ class session_core final : private room_path {
   void name_idle_settings() noexcept;
   void finish_log() noexcept;
 
-  // adjust.cpp: what changes between steps
+  // change_budget.cpp
   void change_budget();
   [[nodiscard]] std::string holder_of_memory();
   void wait_for_quiet_memory();
@@ -123,7 +123,7 @@ class session_core final : private room_path {
   lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
                   recipe how);
   [[nodiscard]] lease lend(entry& e, stream_ref stream) noexcept;
-  void let_be(entry& e) noexcept;
+  void release_if_unused(entry& e) noexcept;
   void vacate(entry& e) noexcept override;
 
   // offload.cpp
@@ -149,9 +149,9 @@ class session_core final : private room_path {
   [[nodiscard]] std::optional<std::size_t> stop_prefetch(entry& e, stream_ref stream);
   [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
 
-  // conduct.cpp: following a plan
+  // follow_plan.cpp
   [[nodiscard]] decision decide(entry& e);
-  void conduct(pass which, item_key const& key, stream_ref stream);
+  void carry_out_plan(pass which, item_key const& key, stream_ref stream);
   void fetch_planned();
   void fetch_unplanned();
   [[nodiscard]] std::optional<outlook> will_be_late(entry const& e);

@@ -3,6 +3,7 @@
 //
 // Stage i reads its input X[i] and makes X[i+1]; its backward needs X[i] and S[i], which is everything that the stage
 // saves and includes X[i+1]. Sizes and times are doubles: the problem is scale-free, and files of cases have fractions.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 // compute operations is fixed first (replays come from the table), then every fetch gets the earliest position from
 // which its bytes fit until it is needed, in order of need. So memory is safe by positions and waits, whatever the
 // timing. Threads: one simulator per thread; it keeps its buffers between runs.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 //
 // One solver per chain; the replay table is made once, so that planning again for another link speed is quick. The same
 // options give the same plan, unless the time limit ends the search early. Threads: one caller at a time; uses oneTBB.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <chrono>

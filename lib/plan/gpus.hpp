@@ -2,6 +2,7 @@
 // or correct. docs/formats.md describes the format.
 //
 // Threads: values; any thread.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // Finds items by segment and name. Sorted, not hashed: names come from files, and no choice of names may make this
 // slow.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Reading Ferry's JSON files, which anybody may have written: `read_rows` parses a file once, as it comes from the
 // disk, and holds no more of it than one row at a time. Syntax, nesting, sizes, the version, unknown and repeated keys
 // are checked on the way; `fields` then takes a row apart. Threads: values; any thread.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // A bound that no schedule can beat.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include "plan/chain.hpp"

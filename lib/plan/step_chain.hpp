@@ -3,6 +3,7 @@
 // Stage i is segment i. X[i] is the segment's input, S[i] its other items and the next segment's input. Inside a stage
 // the items' placements give options: each set of rebuilt items on the front of bytes against time, with the rest kept,
 // ferried, or half and half. The cost of rebuilding adds up item by item, because backward needs every item anyway.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstdint>

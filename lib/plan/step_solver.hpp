@@ -1,4 +1,5 @@
 // Solves a step: as a chain of whole segments, and from there with the options inside them.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <memory>

@@ -2,6 +2,7 @@
 // held of it at once grows beyond limits. Arrays may be handed over row by row and are not kept then. What may stand
 // where, and what becomes of it, is a reader's business: `planning::read_rows` is strict about one format,
 // `ferry report` takes whatever it knows. Threads: values; any thread.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <array>

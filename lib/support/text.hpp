@@ -1,4 +1,5 @@
 // Text from outside in messages: it must neither break the line nor talk to the terminal. Threads: any thread.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstddef>

@@ -298,7 +298,7 @@ TEST(DescribeSettings, CoversEverySettingOnce) {
     EXPECT_FALSE(row.member.empty()) << row.variable;
     EXPECT_FALSE(row.group.empty()) << row.variable;
     EXPECT_TRUE(row.details.ends_with('.')) << row.variable << ": " << row.details;
-    EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the README's table";
+    EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the table of docs/settings.md";
   }
   EXPECT_EQ(seen.size(), 22u);
 }

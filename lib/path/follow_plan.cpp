@@ -1,4 +1,4 @@
-// conduct: the session follows a plan. What it plans, and which plan for which link, is adapt.cpp's business.
+// The session carries out the plan in force. Which plan that is, lib/follow says.
 #include <fmt/format.h>
 
 #include <utility>
@@ -53,7 +53,7 @@ decision session_core::decide(entry& e) {
 }
 
 /// The trainer enters a segment: what the plan has before it is issued now.
-void session_core::conduct(pass which, item_key const& key, stream_ref stream) {
+void session_core::carry_out_plan(pass which, item_key const& key, stream_ref stream) {
   if (which == pass::forward && adaptation_.change_plan_in_step()) place_anew();
   auto const directives = follower_.enter(which, key);
   event_handle position;
@@ -155,7 +155,7 @@ void session_core::place_anew() {
         e.where = placement::offload;
         ledger_.count(reason::placed_anew, e);
         if (e.host.is_good()) {
-          let_be(e);
+          release_if_unused(e);
         } else if (!e.awaiting_offload.is_linked()) {
           offload(e);
         }
@@ -168,7 +168,7 @@ void session_core::place_anew() {
         } else {
           e.awaiting_offload.unlink();
           e.where = placement::recompute;
-          let_be(e);
+          release_if_unused(e);
         }
         break;
     }

@@ -1,5 +1,4 @@
-// adjust: what changes between two steps: the budget, when the trainer says so, and the link's speed, by the schedule
-// of FERRY_LINK_GBPS.
+// Another budget for a running session: memory really goes back to the device, or comes from it.
 #include <fmt/format.h>
 
 #include <utility>
