@@ -67,7 +67,8 @@ TEST(Gpus, FiguresThatPlansWereMadeWithStay) {
 }
 
 TEST(Gpus, SinglePrecisionHasItsOwnRate) {
-  auto const& found = gpu_catalogue::shipped().find("rtx4090");
+  auto const known = gpu_catalogue::shipped();
+  auto const& found = known.find("rtx4090");
   EXPECT_EQ(hardware_of(found, true).tflops, 145);
   EXPECT_EQ(hardware_of(found, false).tflops, 70);
 }

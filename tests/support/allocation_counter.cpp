@@ -29,9 +29,17 @@ void* counted(std::size_t bytes, std::align_val_t alignment) {
   throw std::bad_alloc();
 }
 
+void* counted_or_null(std::size_t bytes) noexcept {
+  ++ferry::testing::allocations();
+  return std::malloc(bytes);
+}
+
 }  // namespace
 
+// All of them: what one of a sanitizer's own hands out, none of these may take back.
 void* operator new(std::size_t bytes) { return counted(bytes); }
+void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept { return counted_or_null(bytes); }
+void* operator new[](std::size_t bytes, std::nothrow_t const&) noexcept { return counted_or_null(bytes); }
 void* operator new[](std::size_t bytes) { return counted(bytes); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, alignment); }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) { return counted(bytes, alignment); }

@@ -8,13 +8,13 @@
 
 namespace ferry::nn::kernels::FERRY_KERNELS {
 
-/// e^x to within 2 units in the last place, for x from -87 to 88; beyond these as at these.
+/// e^x to within 2 units in the last place, for x from -87 to 88; beyond these as at these. Of no number, none.
 FERRY_KERNEL_FUNCTION float exponential(float x) {
   constexpr float log2_e = 1.44269504088896341F;
   constexpr float ln2_high = 0.693359375F;  // few bits, so that n times it is exact
   constexpr float ln2_low = -2.12194440e-4F;
   float const clamped = x < -87.0F ? -87.0F : (x > 88.0F ? 88.0F : x);
-  float const scaled = clamped * log2_e;
+  float const scaled = clamped == clamped ? clamped * log2_e : 0.0F;  // what is no number is no integer either
   int const n = static_cast<int>(scaled + (scaled < 0.0F ? -0.5F : 0.5F));
   float const whole = static_cast<float>(n);
   float const r = (clamped - whole * ln2_high) - whole * ln2_low;  // in [-ln(2)/2, ln(2)/2]
