@@ -17,7 +17,7 @@ int main() try {
   ferry::session session(*device, settings);
   ferry::stream stream(*device, ferry::stream_kind::compute, "compute");
 
-  session.begin_step();
+  ferry::session::step_scope step(session);
   for (unsigned s = 0; s < segments; ++s) {
     auto h = session.allocate(bytes, stream);
     std::array const accesses{ferry::writes(h.data(), bytes)};
@@ -36,7 +36,7 @@ int main() try {
     session.release({0, s, "h"});
   }
   stream.synchronize();
-  session.end_step();
+  step.end();
 
   auto const stats = session.stats();
   std::printf("saved %u x %zu MiB under a budget of %zu MiB; peak %zu MiB; %llu MiB came back over the link; %s\n",

@@ -308,6 +308,9 @@ FERRY_API ferry_status ferry_session_settings(ferry_session* session, ferry_sett
 FERRY_API ferry_status ferry_session_begin_step(ferry_session* session);
 /** Everything saved in the step is released. */
 FERRY_API ferry_status ferry_session_end_step(ferry_session* session);
+/** The step cannot be gone on with: everything saved in it is released, and another one can begin. No error if none is
+ * under way. */
+FERRY_API ferry_status ferry_session_abandon_step(ferry_session* session);
 
 /** Device bytes for work on `stream`. `purpose` is for messages and may be null; `data`, if not null, is where they
  * are. */

@@ -119,8 +119,11 @@ class FERRY_API session {
   /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing.
   session(device& on, config settings);
   session(session&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  /// What this one had is given back first. One that was moved from throws `error` from every call.
   session& operator=(session&& other) noexcept {
-    std::swap(core_, other.core_);
+    if (this == &other) return *this;
+    session const before(std::move(*this));
+    core_ = std::exchange(other.core_, nullptr);
     return *this;
   }
   ~session();
@@ -128,6 +131,28 @@ class FERRY_API session {
   void begin_step();
   /// Items never restored are dropped and counted. Everything saved in the step is released.
   void end_step();
+  /// The step cannot be gone on with: everything saved in it is released, nothing is learnt from it, and the session
+  /// can begin another one. Does nothing if no step is under way.
+  void abandon_step() noexcept;
+
+  /// A step that does not outlive its scope: left without `end`, by an exception for instance, it is abandoned.
+  class [[nodiscard]] step_scope {
+   public:
+    explicit step_scope(session& of) : session_(&of) { of.begin_step(); }
+    step_scope(step_scope&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+    step_scope& operator=(step_scope&&) = delete;
+    ~step_scope() {
+      if (session_ != nullptr) session_->abandon_step();
+    }
+    /// Throws: as `end_step`; the step is then abandoned with the scope.
+    void end() {
+      session_->end_step();
+      session_ = nullptr;
+    }
+
+   private:
+    session* session_;
+  };
 
   /// Waits for bytes that are on their way out if it must.
   /// Throws: `out_of_device_memory` when nothing that Ferry may move or drop would make room.
@@ -188,7 +213,7 @@ class FERRY_API session {
   [[nodiscard]] session_stats stats() const;
   /// Where time was lost, dearest cause first, and which setting would change it; then the settings that had no effect.
   [[nodiscard]] std::string explain() const;
-  [[nodiscard]] config const& settings() const noexcept;
+  [[nodiscard]] config const& settings() const;
 
  private:
   path::session_core* core_;

@@ -110,6 +110,10 @@ ferry_status ferry_session_end_step(ferry_session* session) {
   return guarded(__func__, [&] { exclusive<session_object>(session, "session")->it().end_step(); });
 }
 
+ferry_status ferry_session_abandon_step(ferry_session* session) {
+  return guarded(__func__, [&] { exclusive<session_object>(session, "session")->it().abandon_step(); });
+}
+
 ferry_status ferry_session_idle_hint(ferry_session* session, double us) {
   return guarded(__func__, [&] {
     exclusive<session_object> const on(session, "session");

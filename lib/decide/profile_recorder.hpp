@@ -27,6 +27,11 @@ class profile_recorder {
   void record_always(bool always) noexcept { always_ = always; }
   /// `wanted`: by somebody, in this step.
   void begin_step(bool wanted);
+  /// It shows nothing.
+  void abandon_step() noexcept {
+    on_ = false;
+    bytes_.clear();
+  }
 
   void entered(pass which, item_key const& key);
   void saved(store::entry& e);

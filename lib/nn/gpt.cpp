@@ -108,9 +108,9 @@ void gpt::rehearse(session& on, std::uint32_t micro_batches) {
     ~swapped_back() { current = real; }
   } const guard{ops_, std::exchange(ops_, idle.get())};
   recompute_counts const counted = counts_;
-  on.begin_step();
+  session::step_scope step(on);
   for (std::uint32_t i = 0; i < micro_batches; ++i) walk(on, i, micro_batches);
-  on.end_step();
+  step.end();
   counts_ = counted;
 }
 

@@ -70,13 +70,13 @@ step_result trainer::step(session& on, token_data const& data) {
 }
 
 void trainer::enqueue_step(session& on, token_data const& data) {
-  on.begin_step();
+  session::step_scope step(on);
   for (std::uint32_t i = 0; i < options_.accumulate; ++i) {
     data.fill_batch(split::training, options_.seed, steps_done_ * options_.accumulate + i, model_.batch(),
                     model_.shape().context, tokens_.data(), targets_.data());
     model_.pass(on, tokens_, targets_, i, options_.accumulate);
   }
-  on.end_step();
+  step.end();
 }
 
 void trainer::enqueue_update(float rate) {

@@ -180,15 +180,37 @@ void session_core::end_step() {
   require_step("end_step");
   progress();
   clock_.end_step(store_.events());
-  in_step_ = false;
   for (auto& e : store_.live()) {
     if (!e.restored) ledger_.count(reason::unused_at_end_of_step, e);
     if (e.leases > 0) {
       log_.warning("{} is still leased at the end of the step; it is released when its lease ends", to_string(e.key));
     }
   }
-  release_everything();
   order_.end_step();
+  leave_step();
+}
+
+/// Nothing is learnt from the step: it has no end, no order of needs and no record.
+void session_core::abandon_step() noexcept {
+  if (!in_step_) return;
+  recorder_.abandon_step();
+  order_.abandon_step();
+  try {
+    log_.info("step {} is abandoned", ledger_.totals().steps);
+    see_to_others("abandon_step");
+  } catch (std::exception const& problem) {
+    log_.warning("abandon_step: {}", problem.what());
+  }
+  try {
+    leave_step();
+  } catch (std::exception const& problem) {
+    log_.error("abandon_step: {}", problem.what());
+  }
+}
+
+void session_core::leave_step() {
+  in_step_ = false;
+  release_everything();
   ledger_.steps().end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
                            transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
   scratch_.end_step();
@@ -352,6 +374,7 @@ namespace ferry {
 namespace {
 
 path::session_core& of_this_process(path::session_core* core) {
+  if (core == nullptr) throw error("this session was moved from; use the one that it was moved to");
   core->made_in().require("the session");
   return *core;
 }
@@ -373,6 +396,9 @@ session::~session() {
 
 void session::begin_step() { of_this_process(core_).begin_step(); }
 void session::end_step() { of_this_process(core_).end_step(); }
+void session::abandon_step() noexcept {
+  if (core_ != nullptr && core_->made_in().is_this_process()) core_->abandon_step();
+}
 void session::synchronize() { of_this_process(core_).synchronize(); }
 block session::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
   return of_this_process(core_).allocate(bytes, stream, purpose);
@@ -391,12 +417,12 @@ void session::idle_hint(double us) { of_this_process(core_).idle_hint(us); }
 outlook session::foresee(item_key const& key) const { return of_this_process(core_).foresee(key); }
 void session::set_placement(placement_function choose) { of_this_process(core_).set_placement(std::move(choose)); }
 void session::follow(plan planned) { of_this_process(core_).follow(std::move(planned)); }
-plan const* session::followed() const noexcept { return core_->followed(); }
+plan const* session::followed() const noexcept { return core_ != nullptr ? core_->followed() : nullptr; }
 void session::set_budget(byte_amount budget) { of_this_process(core_).set_budget(budget); }
 void session::record_profile(bool on) { of_this_process(core_).record_profile(on); }
 std::optional<profile> session::recorded_profile() { return of_this_process(core_).recorded_profile(); }
 session_stats session::stats() const { return of_this_process(core_).stats(); }
 std::string session::explain() const { return of_this_process(core_).explain(); }
-config const& session::settings() const noexcept { return core_->settings(); }
+config const& session::settings() const { return of_this_process(core_).settings(); }
 
 }  // namespace ferry

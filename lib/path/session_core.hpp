@@ -65,6 +65,7 @@ class session_core final : private room_path {
 
   void begin_step();
   void end_step();
+  void abandon_step() noexcept;
   void synchronize();
 
   [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose);
@@ -97,6 +98,7 @@ class session_core final : private room_path {
 
   // session.cpp: checks and the run-ahead bound
   void release_everything() noexcept;
+  void leave_step();
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
   [[nodiscard]] entry& require(item_key const& key);

@@ -65,6 +65,11 @@ static void test_function(void) {
   OK(ferry_session_restore(made.session, &key, made.stream, &lease, NULL));
   OK(ferry_lease_end(lease));
 
+  /* A step that cannot be gone on with: its keys are free again. */
+  OK(ferry_session_abandon_step(made.session));
+  OK(ferry_session_abandon_step(made.session));
+  FAILS(FERRY_ERROR_WRONG_STATE, "no step has begun", ferry_session_release(made.session, &key));
+  OK(ferry_session_begin_step(made.session));
   OK(ferry_session_set_placement(made.session, NULL, NULL));
   key.segment = 8;
   OK(ferry_session_save(made.session, &key, scratch(&made), made.stream, NULL, NULL));
