@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "ferry/error.hpp"
-#include "ferry/sim_device.hpp"
+#include "support/sim_of.hpp"
 
 namespace ferry::follow {
 namespace {
@@ -25,12 +25,6 @@ class AdaptationAlone : public ::testing::Test {
   static constexpr std::uint32_t segments = 4;
   static constexpr std::size_t bytes = 1000;
 
-  static std::unique_ptr<sim_device> make_device() {
-    sim_device_options options;
-    options.device_bytes = options.pinned_bytes = std::size_t{1} << 20;
-    options.kernel_cost = [](label const&, auto) { return 100us; };
-    return make_sim_device(options);
-  }
   static config make_settings() {
     config settings;
     settings.log = log_level::off;
@@ -76,7 +70,7 @@ class AdaptationAlone : public ::testing::Test {
 
   config settings_ = make_settings();
   support::logger log_{log_level::off};
-  std::unique_ptr<sim_device> device_ = make_device();
+  std::unique_ptr<sim_device> device_ = testing::make_sim_of(std::size_t{1} << 20, 100us);
   stream compute_{*device_, stream_kind::compute, "compute"};
   store::tiered_store store_{*device_, {16 * bytes, 64 * bytes, 16 * bytes}};
   decide::policy policy_{settings_};

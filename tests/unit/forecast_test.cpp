@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "ferry/sim_device.hpp"
+#include "support/sim_of.hpp"
 
 namespace ferry::decide {
 namespace {
@@ -19,13 +19,6 @@ using namespace std::chrono_literals;
 
 constexpr auto out = copy_direction::device_to_host;
 constexpr auto back = copy_direction::host_to_device;
-
-std::unique_ptr<sim_device> make_device() {
-  sim_device_options options;
-  options.device_bytes = options.pinned_bytes = std::size_t{1} << 30;
-  options.kernel_cost = [](label const&, auto) { return 1ms; };
-  return make_sim_device(options);
-}
 
 class LinkView : public ::testing::Test {
  protected:
@@ -44,7 +37,7 @@ class LinkView : public ::testing::Test {
   }
   void pass(std::chrono::microseconds time) { device_->time()->pass_time(time); }
 
-  std::unique_ptr<sim_device> device_ = make_device();
+  std::unique_ptr<sim_device> device_ = testing::make_sim_of(std::size_t{1} << 30, 1ms);
   link_counters out_;
   link_counters back_;
   link_view link_{*device_, out_, back_, true};

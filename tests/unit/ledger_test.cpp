@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "ferry/sim_device.hpp"
+#include "support/sim_of.hpp"
 
 namespace ferry::observe {
 namespace {
@@ -19,12 +19,6 @@ class Ledger : public ::testing::Test {
  protected:
   static constexpr std::size_t bytes = 1000;
 
-  static std::unique_ptr<sim_device> make_device() {
-    sim_device_options options;
-    options.device_bytes = options.pinned_bytes = std::size_t{1} << 20;
-    options.kernel_cost = [](label const&, auto) { return 100us; };
-    return make_sim_device(options);
-  }
   Ledger() {
     settings_.log = log_level::off;
     ledger_.emplace(*device_, settings_, log_, store_, clock_);
@@ -45,7 +39,7 @@ class Ledger : public ::testing::Test {
 
   config settings_;
   support::logger log_{log_level::off};
-  std::unique_ptr<sim_device> device_ = make_device();
+  std::unique_ptr<sim_device> device_ = testing::make_sim_of(std::size_t{1} << 20, 100us);
   stream compute_{*device_, stream_kind::compute, "compute"};
   store::tiered_store store_{*device_, {std::size_t{1} << 20, std::size_t{1} << 20, std::size_t{1} << 20}};
   decide::step_clock clock_{*device_};
