@@ -30,13 +30,13 @@ function(ferry_compile_settings target)
 endfunction()
 
 # What is part of a library, of either kind: compiled once, for both. Only what FERRY_API marks can be seen from outside
-# of the shared one, and nobody may put functions of his own in their place.
+# of the shared one, and nobody may put functions of their own in their place.
 function(ferry_library_settings target)
   ferry_compile_settings(${target})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON VISIBILITY_INLINES_HIDDEN ON
                                              CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>)
-  # Whoever builds this project within his own gets what he links, and no more.
+  # Whoever builds this project within another gets what that one links, and no more.
   if(NOT PROJECT_IS_TOP_LEVEL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
@@ -92,7 +92,7 @@ function(ferry_add_library target name)
 endfunction()
 
 # ferry_link_library(TARGET DEPENDENCY... FOUND FILE... INSTALLED NAME...): what both kinds need inside. Whoever links the
-# static one needs it as well: FILEs, or targets of this build's own, are libraries NAME to him.
+# static one needs it as well: FILEs, or targets of this build's own, are then libraries NAME.
 function(ferry_link_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOUND;INSTALLED")
   list(TRANSFORM arg_FOUND REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")

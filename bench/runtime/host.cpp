@@ -14,6 +14,7 @@
 #include "ferry/nn/gpt.hpp"
 #include "ferry/nn/items.hpp"
 #include "ferry/nn/ops.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/session.hpp"
 #include "runtime/faults.hpp"
 #include "runtime/judge.hpp"

@@ -267,7 +267,7 @@ class trainer {
   /// Forward and its mirror; gives the loss and leaves the gradients. tokens, targets: (B, T)
   float pass(unsigned char const* tokens, unsigned char const* targets) {
     std::ranges::fill(gradients_, 0.0F);
-    session_.begin_step();
+    ferry::session::step_scope step(session_);
     ferry::block first = session_.allocate(x_bytes, compute_);
     run(compute_, embedding_forward, first.as<float>(), tokens, w_);
     ferry::lease x = session_.save(key(0, "x"), std::move(first), compute_);
@@ -294,7 +294,7 @@ class trainer {
       for (auto const* name : {"x", "acts"}) session_.release(key(l, name));
     }
     compute_.synchronize();
-    session_.end_step();
+    step.end();
     embedding_backward(g_, dx_, tokens);
     return loss;
   }

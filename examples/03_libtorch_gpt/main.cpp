@@ -174,14 +174,14 @@ class contest {
 
   void ferry_step(way& turn) {
     auto& session = *turn.session;
-    session.begin_step();
+    ferry::torch::session::step_scope step(session);
     at::Tensor loss;
     {
       ferry::torch::offload_guard const guard{session};
       loss = model_->forward(text_, turn.checkpoints);
     }
     loss.backward();
-    session.end_step();
+    step.end();
     auto const stats = session.stats();
     turn.ferry_peak_bytes = stats.device.peak_bytes;
     turn.out_bytes = stats.device_to_host.bytes - std::exchange(turn_out_[turn.name], stats.device_to_host.bytes);
@@ -225,7 +225,7 @@ double us_per_saved_tensor() {
     auto begin = clock_type::now();
     pass();
     plain.push_back(ms_since(begin));
-    session.begin_step();
+    ferry::torch::session::step_scope step(session);
     stored = session.adapter().stored;
     {
       ferry::torch::offload_guard const guard{session};
@@ -234,7 +234,7 @@ double us_per_saved_tensor() {
       guarded.push_back(ms_since(begin));
     }
     stored = session.adapter().stored - stored;
-    session.end_step();
+    step.end();
   }
   return 1000 * (median(guarded) - median(plain)) / static_cast<double>(stored);
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ferry/cuda_device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/host_device.hpp"
 #include "ferry/sim_device.hpp"
 

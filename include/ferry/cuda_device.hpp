@@ -22,7 +22,7 @@
 
 #include "ferry/device.hpp"
 #include "ferry/error.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 struct CUmemPoolHandle_st;  // what a cudaMemPool_t points to
 

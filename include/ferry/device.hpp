@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/function.hpp"
 #include "ferry/label.hpp"
 
@@ -142,8 +142,8 @@ class virtual_time {
     ~agent() = default;
   };
 
-  /// Agents act at the very instant that something happens. Where they do not, as threads do not, things are noticed late,
-  /// and whoever counts on others has to allow for that.
+  /// Agents act at the very instant that something happens. Where they do not, as threads do not, things are noticed
+  /// late, and whoever counts on others has to allow for that.
   [[nodiscard]] virtual bool is_punctual() const noexcept { return true; }
 
   /// Agents are called in the order they were added.

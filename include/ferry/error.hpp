@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry {
 

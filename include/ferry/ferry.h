@@ -59,7 +59,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -183,7 +183,7 @@ typedef struct ferry_access {
  * and plans, everything else is refused with FERRY_ERROR_BUSY. */
 typedef int (*ferry_work_function)(void* user);
 
-/** A stream of the device's own for computation. The name has at most 31 characters. */
+/** A stream of the device's own for computation. The name has at most 63 characters. */
 FERRY_API ferry_status ferry_stream_create(ferry_device* device, char const* name, ferry_stream** stream);
 /** A stream that was made with the device's own API, a cudaStream_t: it stays the caller's, and must live as long as
  * work is enqueued on it. FERRY_ERROR_INVALID_ARGUMENT where the device has no such API. */
@@ -216,7 +216,7 @@ FERRY_API ferry_status ferry_event_destroy(ferry_event* event);
 typedef struct ferry_key {
   uint32_t micro_batch;
   uint32_t segment; /**< one step of the chain: a transformer block, a layer */
-  char const* name; /**< at most 31 characters */
+  char const* name; /**< at most 63 characters */
 } ferry_key;
 
 /** What a recipe is given to work with. Valid during the call. */
@@ -246,7 +246,7 @@ typedef struct ferry_recipe {
   void* user;
   ferry_destroy_function destroy; /**< told once that `user` is no longer needed, also if the save fails (but not
  for its `size`); may be null */
-  ferry_key const* inputs;        /**< what it reads, at most 8; copied */
+  ferry_key const* inputs;        /**< what it reads; copied */
   size_t input_count;
   size_t rows; /**< the item is so many equal rows, each of which can be rebuilt alone to the same bits; 0 and 1: only
                   whole */
@@ -311,6 +311,14 @@ FERRY_API ferry_status ferry_session_end_step(ferry_session* session);
 /** The step cannot be gone on with: everything saved in it is released, and another one can begin. No error if none is
  * under way. */
 FERRY_API ferry_status ferry_session_abandon_step(ferry_session* session);
+/** The trainer is in one pass (0: forward, 1: backward) of one segment, and says so: what it saves, restores and
+ * allocates belongs there until ferry_session_leave_segment or the step's end. Without these calls that is inferred from
+ * the keys, which is wrong where backward reads an item of another segment. FERRY_ERROR_WRONG_STATE without a step, and
+ * for a segment inside another. */
+FERRY_API ferry_status ferry_session_enter_segment(ferry_session* session, int backward, uint32_t micro_batch,
+                                                   uint32_t segment, void* stream);
+/** No error if none was entered. */
+FERRY_API ferry_status ferry_session_leave_segment(ferry_session* session);
 
 /** Device bytes for work on `stream`. `purpose` is for messages and may be null; `data`, if not null, is where they
  * are. */

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry {
 

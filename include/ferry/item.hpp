@@ -10,9 +10,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry {
 
@@ -27,6 +28,9 @@ struct item_key {
 
 /// "h (segment 3, micro-batch 0)"
 [[nodiscard]] FERRY_API std::string to_string(item_key const& key);
+
+/// Which way through the segments.
+enum class pass : std::uint8_t { forward, backward };
 
 /// What is to become of an item between forward and backward.
 enum class placement : std::uint8_t { keep, offload, recompute };
@@ -44,22 +48,24 @@ enum class item_state : std::uint8_t {
 };
 [[nodiscard]] FERRY_API std::string_view to_string(item_state state) noexcept;
 
-/// A fixed-capacity list of keys.
+/// A list of keys: the first few in place, so that the lists of most recipes take no memory of their own.
 class item_list {
  public:
-  static constexpr std::size_t max_items = 8;
+  static constexpr std::size_t in_place = 4;
 
   item_list() noexcept = default;
-  /// Throws: `invalid_argument` for more than `max_items`.
   item_list(std::initializer_list<item_key> keys) : item_list(std::span(keys.begin(), keys.size())) {}
   FERRY_API explicit item_list(std::span<item_key const> keys);
 
-  [[nodiscard]] std::span<item_key const> keys() const noexcept { return {keys_.data(), size_}; }
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::span<item_key const> keys() const noexcept {
+    return many_.empty() ? std::span(few_).first(size_) : std::span(many_);
+  }
+  [[nodiscard]] bool empty() const noexcept { return keys().empty(); }
 
  private:
-  std::array<item_key, max_items> keys_{};
-  std::size_t size_ = 0;
+  std::array<item_key, in_place> few_{};
+  std::size_t size_ = 0;        // of `few_`
+  std::vector<item_key> many_;  // all of them, if they are too many for `few_`
 };
 
 /// What a recipe is given to work with.

@@ -16,7 +16,7 @@ namespace ferry {
 /// A text of at most `max_length` characters, without memory of its own.
 class label {
  public:
-  static constexpr std::size_t max_length = 31;
+  static constexpr std::size_t max_length = 63;
 
   constexpr label() noexcept = default;
 

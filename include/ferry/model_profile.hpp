@@ -4,7 +4,7 @@
 // Threads: values; any thread.
 #pragma once
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/plan.hpp"
 
 namespace ferry {

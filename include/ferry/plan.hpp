@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
 

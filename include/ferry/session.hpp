@@ -22,12 +22,14 @@
 
 #include "ferry/config.hpp"
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/item.hpp"
-#include "ferry/plan.hpp"
 #include "ferry/stats.hpp"
 
 namespace ferry {
+
+struct plan;     // ferry/plan.hpp
+struct profile;  // ferry/plan.hpp
 
 namespace path {
 class session_core;
@@ -36,19 +38,9 @@ namespace store {
 struct entry;
 }
 
-/// Device bytes of one session, not yet saved: an activation being written, or scratch memory.
-class FERRY_API block {
+/// Device bytes of one session for the work of one stream: what a block and a lease have in common.
+class held_bytes {
  public:
-  block() noexcept = default;
-  block(block&& other) noexcept { swap(other); }
-  block& operator=(block&& other) noexcept {
-    block taken(std::move(other));
-    swap(taken);
-    return *this;
-  }
-  /// Frees the bytes in the order of the stream they were allocated for.
-  ~block();
-
   [[nodiscard]] void* data() const noexcept { return address_; }
   template <typename T>
   [[nodiscard]] T* as() const noexcept {
@@ -57,66 +49,94 @@ class FERRY_API block {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   explicit operator bool() const noexcept { return address_ != nullptr; }
 
- private:
-  friend class path::session_core;
-  void swap(block& other) noexcept {
-    std::swap(core_, other.core_);
-    std::swap(address_, other.address_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(slot_, other.slot_);
-    std::swap(stream_, other.stream_);
+ protected:
+  held_bytes() noexcept = default;
+  held_bytes(held_bytes&& other) noexcept { *this = std::move(other); }
+  held_bytes& operator=(held_bytes&& other) noexcept {
+    core_ = std::exchange(other.core_, nullptr);
+    address_ = std::exchange(other.address_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    stream_ = other.stream_;
+    return *this;
   }
+  ~held_bytes() = default;
 
   path::session_core* core_ = nullptr;
   void* address_ = nullptr;
   std::size_t bytes_ = 0;
-  std::uint32_t slot_ = 0;
   stream_ref stream_;
 };
 
-/// An item held on the device for the work of one stream. Its end is that work's last use of the item.
-class FERRY_API lease {
+/// Bytes that are not saved yet: an activation being written, or scratch memory.
+class FERRY_API block : public held_bytes {
+ public:
+  block() noexcept = default;
+  block(block&&) noexcept = default;
+  block& operator=(block&& other) noexcept {
+    if (this == &other) return *this;
+    free();
+    held_bytes::operator=(std::move(other));
+    slot_ = other.slot_;
+    return *this;
+  }
+  /// Frees the bytes in the order of the stream they were allocated for.
+  ~block() { free(); }
+
+ private:
+  friend class path::session_core;
+  void free() noexcept;
+
+  std::uint32_t slot_ = 0;
+};
+
+/// An item held on the device. The lease's end is that stream's last use of the item.
+class FERRY_API lease : public held_bytes {
  public:
   lease() noexcept = default;
-  lease(lease&& other) noexcept { swap(other); }
+  lease(lease&&) noexcept = default;
   lease& operator=(lease&& other) noexcept {
-    lease taken(std::move(other));
-    swap(taken);
+    if (this == &other) return *this;
+    end();
+    held_bytes::operator=(std::move(other));
+    entry_ = other.entry_;
     return *this;
   }
   ~lease() { end(); }
 
-  [[nodiscard]] void* data() const noexcept { return address_; }
-  template <typename T>
-  [[nodiscard]] T* as() const noexcept {
-    return static_cast<T*>(address_);
-  }
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  explicit operator bool() const noexcept { return address_ != nullptr; }
   void end() noexcept;
 
  private:
   friend class path::session_core;
-  void swap(lease& other) noexcept {
-    std::swap(core_, other.core_);
-    std::swap(entry_, other.entry_);
-    std::swap(address_, other.address_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(stream_, other.stream_);
+
+  store::entry* entry_ = nullptr;
+};
+
+/// A step that does not outlive its scope: left without `end`, by an exception for instance, it is abandoned.
+template <typename Session>
+class [[nodiscard]] basic_step_scope {
+ public:
+  explicit basic_step_scope(Session& of) : session_(&of) { of.begin_step(); }
+  basic_step_scope(basic_step_scope&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+  basic_step_scope& operator=(basic_step_scope&&) = delete;
+  ~basic_step_scope() {
+    if (session_ != nullptr) session_->abandon_step();
+  }
+  /// Throws: as `end_step`; the step is then abandoned with the scope.
+  void end() {
+    session_->end_step();
+    session_ = nullptr;
   }
 
-  path::session_core* core_ = nullptr;
-  store::entry* entry_ = nullptr;
-  void* address_ = nullptr;
-  std::size_t bytes_ = 0;
-  stream_ref stream_;
+ private:
+  Session* session_;
 };
 
 /// Manages the activations of a trainer's steps under a byte budget.
 class FERRY_API session {
  public:
   /// Takes one slab of device memory of the budget's size and one of pinned memory.
-  /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing.
+  /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing, and for settings that
+  /// name another device than `on`.
   session(device& on, config settings);
   session(session&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   /// What this one had is given back first. One that was moved from throws `error` from every call.
@@ -135,24 +155,28 @@ class FERRY_API session {
   /// can begin another one. Does nothing if no step is under way.
   void abandon_step() noexcept;
 
-  /// A step that does not outlive its scope: left without `end`, by an exception for instance, it is abandoned.
-  class [[nodiscard]] step_scope {
+  using step_scope = basic_step_scope<session>;
+
+  /// The trainer is in one pass of one segment, and says so: whatever it saves, restores and allocates until the scope
+  /// is left belongs there. Without one that is inferred from the keys: a save is in its key's segment's forward, a
+  /// restore in its key's segment's backward; which is wrong where backward reads an item of another segment.
+  class [[nodiscard]] segment_scope {
    public:
-    explicit step_scope(session& of) : session_(&of) { of.begin_step(); }
-    step_scope(step_scope&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
-    step_scope& operator=(step_scope&&) = delete;
-    ~step_scope() {
-      if (session_ != nullptr) session_->abandon_step();
+    /// Throws: `error` without a step, or inside another segment's scope.
+    segment_scope(session& of, pass which, std::uint32_t segment, stream_ref stream, std::uint32_t micro_batch = 0)
+        : session_(of) {
+      of.enter_segment(which, segment, stream, micro_batch);
     }
-    /// Throws: as `end_step`; the step is then abandoned with the scope.
-    void end() {
-      session_->end_step();
-      session_ = nullptr;
-    }
+    segment_scope(segment_scope const&) = delete;
+    segment_scope& operator=(segment_scope const&) = delete;
+    ~segment_scope() { session_.leave_segment(); }
 
    private:
-    session* session_;
+    session& session_;
   };
+  /// The same for a trainer that has no scope to put it in. A step's end leaves the segment too.
+  void enter_segment(pass which, std::uint32_t segment, stream_ref stream, std::uint32_t micro_batch = 0);
+  void leave_segment() noexcept;
 
   /// Waits for bytes that are on their way out if it must.
   /// Throws: `out_of_device_memory` when nothing that Ferry may move or drop would make room.
@@ -210,6 +234,8 @@ class FERRY_API session {
   /// Waits until no transfer is under way. Throws: as `restore`, for what failed.
   void synchronize();
 
+  /// Changes nothing. Work on streams counts as soon as it is over, a transfer from the next other call of the session
+  /// on; after `synchronize` all do.
   [[nodiscard]] session_stats stats() const;
   /// Where time was lost, dearest cause first, and which setting would change it; then the settings that had no effect.
   [[nodiscard]] std::string explain() const;

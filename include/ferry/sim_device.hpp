@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/host_device.hpp"
 
 namespace ferry {

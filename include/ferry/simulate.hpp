@@ -9,7 +9,7 @@
 
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/label.hpp"
 #include "ferry/plan.hpp"
 #include "ferry/sim_device.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/item.hpp"
 
 namespace ferry {

@@ -2,13 +2,13 @@
 //
 //   ferry::torch::session session;                       // settings from FERRY_* variables
 //   session.leave_alone(*model);                         // its parameters and buffers stay where they are
-//   session.begin_step();
+//   ferry::torch::session::step_scope step(session);
 //   {
 //     ferry::torch::offload_guard guard{session};
 //     loss = model->forward(x);                          // or blocks through ferry::torch::checkpoint
 //   }
 //   loss.backward();
-//   session.end_step();
+//   step.end();
 //
 // Ownership: a session is a handle to shared state. Saved tensors, and tensors that came back, hold that state too:
 // they stay valid when the handle goes. What was saved in a step can be used until that step's `end_step`; later uses
@@ -95,6 +95,9 @@ class session {
   void begin_step();
   /// Releases all that was saved in the step. A graph that is kept alive beyond cannot be gone through any more.
   void end_step();
+  /// The step cannot be gone on with: all that was saved in it is released, and another one can begin.
+  void abandon_step() noexcept;
+  using step_scope = basic_step_scope<session>;
 
   /// The module's parameters and buffers, as they are now, are never stored.
   void leave_alone(::torch::nn::Module const& module);

@@ -2,7 +2,7 @@
    CMakeLists.txt reads it here. */
 #pragma once
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 #define FERRY_VERSION_MAJOR 0
 #define FERRY_VERSION_MINOR 1

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/container/small_vector.hpp>
 
 #include "capi/keys.hpp"
 #include "capi/objects.hpp"
@@ -96,16 +96,16 @@ class given_recipe {
  private:
   [[nodiscard]] item_list inputs() const {
     if (read_.input_count == 0) return {};
-    if (read_.input_count > item_list::max_items) {
+    // More is no count: whoever meant it has not set the field.
+    constexpr std::size_t most = 4096;
+    if (read_.input_count > most) {
       throw refusal(FERRY_ERROR_INVALID_ARGUMENT,
-                    fmt::format("'recipe.input_count' is {}, and a recipe reads at most {} items; save what it reads "
-                                "as fewer items",
-                                read_.input_count, item_list::max_items));
+                    fmt::format("'recipe.input_count' is {}; it may be at most {}", read_.input_count, most));
     }
     (void)required(read_.inputs, "recipe.inputs");
-    std::array<item_key, item_list::max_items> keys;
-    for (std::size_t i = 0; i < read_.input_count; ++i) keys[i] = read_key(read_.inputs + i, "recipe.inputs");
-    return item_list(std::span<item_key const>(keys.data(), read_.input_count));
+    boost::container::small_vector<item_key, item_list::in_place> keys;
+    for (std::size_t i = 0; i < read_.input_count; ++i) keys.push_back(read_key(read_.inputs + i, "recipe.inputs"));
+    return item_list(std::span<item_key const>(keys.data(), keys.size()));
   }
 
   bool is_given_;
@@ -139,7 +139,7 @@ class lease_place {
   ~lease_place() {
     if (place_ != nullptr) owner_.leases.give_back(*place_);
   }
-  /// Gives the caller the lease; one he does not want ends.
+  /// Gives the caller the lease; one that is not wanted ends.
   void keep(lease held) noexcept {
     if (place_ == nullptr) return;
     lease_holding& kept = *std::exchange(place_, nullptr);
@@ -216,6 +216,19 @@ void end_turn(session_object& of) noexcept {
 
 using namespace ferry;
 using namespace ferry::capi;
+
+ferry_status ferry_session_enter_segment(ferry_session* session, int backward, uint32_t micro_batch, uint32_t segment,
+                                         void* stream) {
+  return guarded(__func__, [&] {
+    exclusive<session_object> const on(session, "session");
+    auto const lent = lend_stream(*on, stream);
+    on->it().enter_segment(backward != 0 ? pass::backward : pass::forward, segment, lent.ref, micro_batch);
+  });
+}
+
+ferry_status ferry_session_leave_segment(ferry_session* session) {
+  return guarded(__func__, [&] { exclusive<session_object>(session, "session")->it().leave_segment(); });
+}
 
 ferry_status ferry_session_allocate(ferry_session* session, size_t bytes, void* stream, char const* purpose,
                                     ferry_block** block, void** data) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "capi/handles.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/session.hpp"
 
 namespace ferry::capi {

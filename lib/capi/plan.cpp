@@ -22,7 +22,7 @@ auto parse(std::string_view text, char const* argument, Read&& read) {
   std::istringstream in{std::string(text)};
   try {
     return read(in);
-  } catch (support::misfit const& problem) {
+  } catch (support::bad_field const& problem) {
     throw format_error(fmt::format("'{}': {}", argument, problem.what()));
   }
 }

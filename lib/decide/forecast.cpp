@@ -36,7 +36,7 @@ double forecast::coming_us(store::entry const& e) {
 }
 
 double forecast::part_of_recipe_us(store::entry const& e, std::size_t rows) {
-  return e.recipe_us * static_cast<double>(rows) / static_cast<double>(e.how->rows);
+  return e.rebuild.us * static_cast<double>(rows) / static_cast<double>(e.rebuild.how->rows);
 }
 
 double forecast::rebuild_us(store::entry const& e, double limit, double hidden_us) {
@@ -46,15 +46,15 @@ double forecast::rebuild_us(store::entry const& e, double limit, double hidden_u
 }
 
 bool forecast::add_recipe(store::entry const& e, double limit, rebuild_cost& cost) {
-  if (!e.has_recipe || e.recipe_us < 0) return false;
-  double recipe_us = e.recipe_us;
+  if (!e.rebuild.possible || e.rebuild.us < 0) return false;
+  double recipe_us = e.rebuild.us;
   if (e.state() == item_state::prefetching) {
     std::size_t const there = whole_rows(e, e.moving->issued_bytes.load(std::memory_order_relaxed));
     if (there > 0) recipe_us = std::min(recipe_us, coming_us(e) + recipe_us - part_of_recipe_us(e, there));
   }
   cost.recipes_us += recipe_us;
   counted_.push_back(&e);
-  for (auto const& key : e.how->inputs.keys()) {
+  for (auto const& key : e.rebuild.how->inputs.keys()) {
     if (cost.us() >= limit) return true;
     store::entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return false;
@@ -81,9 +81,9 @@ bool forecast::add_input(store::entry const& input, double limit, rebuild_cost& 
 }
 
 double forecast::rebuild_later_us(store::entry const& e, double limit) const {
-  if (!e.has_recipe || e.recipe_us < 0) return unknown_us;
-  double total = e.recipe_us;
-  for (auto const& key : e.how->inputs.keys()) {
+  if (!e.rebuild.possible || e.rebuild.us < 0) return unknown_us;
+  double total = e.rebuild.us;
+  for (auto const& key : e.rebuild.how->inputs.keys()) {
     if (total >= limit) return total;
     store::entry const* const input = store_.find(key);
     if (input == nullptr) return unknown_us;
@@ -93,7 +93,7 @@ double forecast::rebuild_later_us(store::entry const& e, double limit) const {
 }
 
 bool forecast::recipe_is_sooner(store::entry const& e, outlook& seen) {
-  if (!e.has_recipe) return false;
+  if (!e.rebuild.possible) return false;
   double const arrival = arrival_us(e);
   if (arrival == unknown_us) return false;
   double const busy_us = clock_.busy_us();
@@ -116,7 +116,7 @@ outlook forecast::foresee(store::entry const& e) {
 }
 
 std::optional<outlook> forecast::lateness(store::entry const& e, double until_us, std::size_t coming_bytes) {
-  if (!e.has_recipe || e.recipe_us < 0) return std::nullopt;
+  if (!e.rebuild.possible || e.rebuild.us < 0) return std::nullopt;
   double const arrival_us = link_.us_for(copy_direction::host_to_device, coming_bytes + e.bytes);
   if (arrival_us == unknown_us) return std::nullopt;
   double const in_time_us = until_us + clock_.busy_us();
@@ -135,10 +135,10 @@ double forecast::room_us(std::span<store::transfer* const> leaving, std::size_t 
     if (freed >= bytes) break;
     if (t->cancel.load(std::memory_order_relaxed) || t->left_behind) {
       std::size_t const in_flight = t->in_flight_bytes();
-      if (in_flight > 0) called_off_us = std::max(called_off_us, link_.us_for(t->direction, in_flight));
+      if (in_flight > 0) called_off_us = std::max(called_off_us, link_.us_for(t->job.direction, in_flight));
       freed += t->left_behind.bytes();
     } else {
-      sent += t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
+      sent += t->job.bytes - t->arrived_bytes.load(std::memory_order_relaxed);
     }
     freed += freed_by(*t);
   }
@@ -147,11 +147,11 @@ double forecast::room_us(std::span<store::transfer* const> leaving, std::size_t 
 }
 
 std::size_t forecast::freed_by(store::transfer const& t) noexcept {
-  if (t.item == nullptr) return t.orphaned_device.bytes();
-  if (t.left_behind || t.item->leases > 0) return 0;
-  bool const stays = t.cancel.load(std::memory_order_relaxed) && t.direction == copy_direction::device_to_host &&
-                     t.item->where != placement::recompute;
-  return stays ? 0 : t.item->device.bytes();
+  if (t.owner.item == nullptr) return t.orphans.device.bytes();
+  if (t.left_behind || t.owner.item->leases > 0) return 0;
+  bool const stays = t.cancel.load(std::memory_order_relaxed) && t.job.direction == copy_direction::device_to_host &&
+                     t.owner.item->course.where != placement::recompute;
+  return stays ? 0 : t.owner.item->device.bytes();
 }
 
 bool forecast::is_lost(store::entry const& e) const {
@@ -159,29 +159,29 @@ bool forecast::is_lost(store::entry const& e) const {
 }
 
 std::size_t forecast::whole_rows(store::entry const& e, std::size_t bytes) const noexcept {
-  if (!e.has_recipe || e.how->rows == 1 || settings_.verify == verify_mode::checksum) return 0;
-  return std::min(bytes / (e.bytes / e.how->rows), e.how->rows - 1);
+  if (!e.rebuild.possible || e.rebuild.how->rows == 1 || settings_.verify == verify_mode::checksum) return 0;
+  return std::min(bytes / (e.bytes / e.rebuild.how->rows), e.rebuild.how->rows - 1);
 }
 
 bool forecast::can_be_rebuilt(store::entry const& e) {
   counted_.clear();
-  return e.has_recipe && inputs_can_be_had(e);
+  return e.rebuild.possible && inputs_can_be_had(e);
 }
 
 bool forecast::inputs_can_be_had(store::entry const& e) {
   counted_.push_back(&e);
-  return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
+  return std::ranges::all_of(e.rebuild.how->inputs.keys(), [this](item_key const& key) {
     store::entry const* const input = store_.find(key);
     if (input == nullptr || input->state() == item_state::recomputing) return false;
     bool const there = input->host.is_good() || (input->on_device() && !is_lost(*input));
     if (there || std::ranges::find(counted_, input) != counted_.end()) return true;
-    return input->has_recipe && inputs_can_be_had(*input);
+    return input->rebuild.possible && inputs_can_be_had(*input);
   });
 }
 
 bool forecast::could_be_rebuilt_now(store::entry const& e) const {
-  if (e.state() != item_state::dropped || e.device || !e.has_recipe || e.recipe_us < 0) return false;
-  return std::ranges::all_of(e.how->inputs.keys(), [this](item_key const& key) {
+  if (e.state() != item_state::dropped || e.device || !e.rebuild.possible || e.rebuild.us < 0) return false;
+  return std::ranges::all_of(e.rebuild.how->inputs.keys(), [this](item_key const& key) {
     store::entry const* const input = store_.find(key);
     return input != nullptr && input->on_device() && !is_lost(*input);
   });

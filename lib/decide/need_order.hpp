@@ -33,13 +33,13 @@ class need_order {
 
   /// Requires: no entry has been forgotten since the last call.
   void end_step() {
-    for (auto* e : last_step_) e->first_need = e->last_need = store::entry::never;
+    for (auto* e : last_step_) e->course.first_need = e->course.last_need = store::item_course::never;
     std::swap(last_step_, this_step_);
     this_step_.clear();
     for (std::uint32_t i = 0; i < last_step_.size(); ++i) {
       auto& e = *last_step_[i];
-      if (e.first_need == store::entry::never) e.first_need = i;
-      e.last_need = i;
+      if (e.course.first_need == store::item_course::never) e.course.first_need = i;
+      e.course.last_need = i;
     }
   }
 
@@ -75,8 +75,8 @@ class need_order {
   static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
   [[nodiscard]] std::uint64_t next_need(store::entry const& e) const noexcept {
-    if (e.first_need != store::entry::never && e.first_need >= cursor_) return e.first_need;
-    if (e.last_need != store::entry::never && e.last_need >= cursor_) return e.last_need;
+    if (e.course.first_need != store::item_course::never && e.course.first_need >= cursor_) return e.course.first_need;
+    if (e.course.last_need != store::item_course::never && e.course.last_need >= cursor_) return e.course.last_need;
     return never;
   }
 

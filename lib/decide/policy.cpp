@@ -65,18 +65,18 @@ void policy::learn(store::tiered_store const& store, std::uint64_t step, std::si
 void policy::choose_dearest(store::tiered_store const& store, std::uint64_t step, std::size_t room) {
   std::vector<store::entry const*> measured;
   for (auto const& [key, e] : store.entries()) {
-    if (e.saved_in_step == step && e.stats.recipe_us > 0) measured.push_back(&e);
+    if (e.saved_in_step == step && e.record.stats.recipe_us > 0) measured.push_back(&e);
   }
   if (measured.empty()) return;
   std::ranges::sort(measured, [](auto const* a, auto const* b) {
-    double const per_byte_a = a->stats.recipe_us / static_cast<double>(a->stats.bytes);
-    double const per_byte_b = b->stats.recipe_us / static_cast<double>(b->stats.bytes);
+    double const per_byte_a = a->record.stats.recipe_us / static_cast<double>(a->record.stats.bytes);
+    double const per_byte_b = b->record.stats.recipe_us / static_cast<double>(b->record.stats.bytes);
     if (per_byte_a != per_byte_b) return per_byte_a > per_byte_b;
     return a->save_order < b->save_order;
   });
   for (auto const* e : measured) {
-    if (e->stats.bytes > room) continue;
-    room -= e->stats.bytes;
+    if (e->record.stats.bytes > room) continue;
+    room -= e->record.stats.bytes;
     dearest_.insert(e->key);
   }
   dearest_known_ = true;

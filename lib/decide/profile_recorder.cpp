@@ -100,10 +100,10 @@ void profile_recorder::add_items(profile& step) const {
     if (e->key.segment >= step.segments.size()) step.segments.resize(e->key.segment + 1);
     profile_item item;
     item.name = std::string(e->key.name.view());
-    item.bytes = e->stats.bytes;
-    if (e->how != nullptr && e->had_recipe) {
-      item.recipe_us = e->stats.recipe_us;
-      for (auto const& input : e->how->inputs.keys()) {
+    item.bytes = e->record.stats.bytes;
+    if (e->rebuild.how != nullptr && e->rebuild.was_possible) {
+      item.recipe_us = e->record.stats.recipe_us;
+      for (auto const& input : e->rebuild.how->inputs.keys()) {
         item.inputs.push_back({input.segment, std::string(input.name.view())});
       }
     }

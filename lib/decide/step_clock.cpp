@@ -16,6 +16,7 @@ void step_clock::begin_step() {
   now_.stretches.clear();
   now_.end = {};
   under_way_ = false;
+  declared_ = false;
   reached_ = 0;
 }
 

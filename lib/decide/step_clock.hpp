@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "decide/pass.hpp"
 #include "ferry/item.hpp"
 #include "store/event_pool.hpp"
 #include "support/recent.hpp"
@@ -48,6 +47,9 @@ class step_clock {
     auto const& at = now_.stretches.back();
     return at.which == which && at.segment == key.segment && at.micro_batch == key.micro_batch;
   }
+  /// The trainer says where it is: in the segment entered last, until it says otherwise or the step ends.
+  void declare(bool on) noexcept { declared_ = on; }
+  [[nodiscard]] bool is_declared() const noexcept { return declared_; }
   /// Where the stretch so many before the one at hand began, for a host that is to be no further ahead; empty if there
   /// is none, or if its failure has been reported.
   [[nodiscard]] store::event_handle mark_before(unsigned stretches) const;
@@ -117,6 +119,7 @@ class step_clock {
   std::array<std::vector<segment_times>, 2> times_;  // by pass, then by segment
   std::size_t reached_ = 0;                          // the last mark that has passed, if any has
   bool under_way_ = false;
+  bool declared_ = false;
   std::size_t first_unreported_ = 0;  // stretch: failures before it have been reported
   std::chrono::nanoseconds reached_at_{0};
 };

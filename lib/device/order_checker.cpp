@@ -80,7 +80,7 @@ void order_checker::state::check(past_access const& now, memory_access const& ac
 
   std::vector<finding> findings;
   std::shared_ptr<named_block const> first_block;
-  ranges.update(range, [&](address_range part, segment& bytes) {
+  ranges.update(range, [&](address_range part, range_history& bytes) {
     if (bytes.freed) {
       add_finding(findings, {fault::use_after_free, bytes.last_use(), bytes.block, part});
     } else {
@@ -112,7 +112,7 @@ void order_checker::state::report(past_access const& now, memory_access const& a
 
 void order_checker::state::check_removal(named_block const& slab) {
   participant const& remover = participants[this_thread()];
-  ranges.update(slab.range, [&](address_range, segment& bytes) {
+  ranges.update(slab.range, [&](address_range, range_history& bytes) {
     auto const check_one = [&](past_access const& past, bool writing) {
       if (remover.clock.is_after(past)) return;
       found.add(describe_early_removal(slab, remover.place, writing, named(past)));
@@ -193,7 +193,7 @@ void order_checker::allocated(void const* address, std::size_t bytes, label cons
   std::lock_guard const held(state_->mutex);
   auto const range = address_range::of(address, bytes);
   auto const block = std::make_shared<named_block const>(named_block{name, range, true});
-  state_->ranges.update(range, [&](address_range, segment& part) {
+  state_->ranges.update(range, [&](address_range, range_history& part) {
     part.block = block;
     part.freed = false;
   });
@@ -201,7 +201,8 @@ void order_checker::allocated(void const* address, std::size_t bytes, label cons
 
 void order_checker::freed(void const* address, std::size_t bytes) {
   std::lock_guard const held(state_->mutex);
-  state_->ranges.update(address_range::of(address, bytes), [](address_range, segment& part) { part.freed = true; });
+  state_->ranges.update(address_range::of(address, bytes),
+                        [](address_range, range_history& part) { part.freed = true; });
 }
 
 void order_checker::host_access(memory_access access, label const& name) {

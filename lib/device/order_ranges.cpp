@@ -12,36 +12,36 @@ address_range address_range::of(void const* address, std::size_t bytes) noexcept
   return {begin, begin + std::min<std::uintptr_t>(bytes, std::numeric_limits<std::uintptr_t>::max() - begin)};
 }
 
-bool segment::same_history(segment const& other) const noexcept {
+bool range_history::same_history(range_history const& other) const noexcept {
   return block == other.block && freed == other.freed && write == other.write && reads == other.reads;
 }
 
-void segment::add_read(past_access const& read) {
+void range_history::add_read(past_access const& read) {
   // Whoever comes after a participant's latest read comes after its earlier ones.
   auto const earlier = std::find_if(reads.begin(), reads.end(), [&](past_access const& r) { return r.by == read.by; });
   if (earlier != reads.end()) reads.erase(earlier);
   reads.push_back(read);
 }
 
-void segment::set_write(past_access const& written) {
+void range_history::set_write(past_access const& written) {
   write = written;
   reads.clear();
 }
 
-past_access segment::last_use() const noexcept { return reads.empty() ? write : reads.back(); }
+past_access range_history::last_use() const noexcept { return reads.empty() ? write : reads.back(); }
 
 void range_map::add_slab(address_range slab, label const& name) {
   // The system may hand out addresses again that it took back without a word.
   while (named_block const* stale = slab_touched_by(slab)) remove_slab(stale->range.begin);
   auto block = std::make_shared<named_block const>(named_block{name, slab, false});
-  segments_[slab.begin] = segment{.end = slab.end, .block = block, .freed = false, .write = {}, .reads = {}};
+  histories_[slab.begin] = range_history{.end = slab.end, .block = block, .freed = false, .write = {}, .reads = {}};
   slabs_[slab.begin] = std::move(block);
 }
 
 void range_map::remove_slab(std::uintptr_t begin) {
   auto const found = slabs_.find(begin);
   if (found == slabs_.end()) return;
-  segments_.erase(segments_.lower_bound(begin), segments_.lower_bound(found->second->range.end));
+  histories_.erase(histories_.lower_bound(begin), histories_.lower_bound(found->second->range.end));
   slabs_.erase(found);
 }
 
@@ -55,23 +55,23 @@ named_block const* range_map::slab_touched_by(address_range range) const noexcep
 }
 
 void range_map::split_at(std::uintptr_t address) {
-  auto const above = segments_.upper_bound(address);
-  if (above == segments_.begin()) return;
+  auto const above = histories_.upper_bound(address);
+  if (above == histories_.begin()) return;
   auto const lower = std::prev(above);
   if (lower->first == address || lower->second.end <= address) return;
-  segments_.emplace_hint(above, address, lower->second);
+  histories_.emplace_hint(above, address, lower->second);
   lower->second.end = address;
 }
 
 void range_map::merge_within(address_range range) {
-  auto at = segments_.lower_bound(range.begin);
-  if (at != segments_.begin()) --at;
-  while (at != segments_.end() && at->first < range.end) {
+  auto at = histories_.lower_bound(range.begin);
+  if (at != histories_.begin()) --at;
+  while (at != histories_.end() && at->first < range.end) {
     auto const next = std::next(at);
-    if (next == segments_.end()) return;
+    if (next == histories_.end()) return;
     if (at->second.end == next->first && at->second.same_history(next->second)) {
       at->second.end = next->second.end;
-      segments_.erase(next);
+      histories_.erase(next);
     } else {
       at = next;
     }

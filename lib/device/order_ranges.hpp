@@ -1,7 +1,7 @@
 // The stream-order checker's memory of memory: which block every byte of a slab belongs to, and who last
 // wrote it and has read it since. Threads: externally synchronised.
 //
-// Every slab is covered without gaps by segments, split where the history of two bytes differs and merged
+// Every slab is covered without gaps by histories, split where the history of two bytes differs and merged
 // again where it does not, so the map stays as small as the blocks and accesses it describes.
 #pragma once
 
@@ -26,21 +26,21 @@ struct address_range {
   [[nodiscard]] std::size_t bytes() const noexcept { return end - begin; }
 };
 
-/// A slab or a block carved out of one; segments share it to name what they belonged to last.
+/// A slab or a block carved out of one; histories share it to name what they belonged to last.
 struct named_block {
   label name;
   address_range range;
   bool carved = false;  ///< declared by a sub-allocator, as opposed to a slab
 };
 
-struct segment {
+struct range_history {
   std::uintptr_t end = 0;
   std::shared_ptr<named_block const> block;
   bool freed = false;
   past_access write;               // the last one
   std::vector<past_access> reads;  // since the last write; at most one per participant
 
-  [[nodiscard]] bool same_history(segment const& other) const noexcept;
+  [[nodiscard]] bool same_history(range_history const& other) const noexcept;
   void add_read(past_access const& read);
   void set_write(past_access const& written);
   /// The latest read since the last write, or that write; false if the bytes were never used.
@@ -55,26 +55,26 @@ class range_map {
   /// The slab that holds at least one byte of the range, or null.
   [[nodiscard]] named_block const* slab_touched_by(address_range range) const noexcept;
 
-  /// Calls `visit(address_range, segment&)` for the parts of `range` that lie in slabs, in order. The visitor
-  /// may change all of a segment but its end.
+  /// Calls `visit(address_range, range_history&)` for the parts of `range` that lie in slabs, in order. The visitor
+  /// may change all of a range_history but its end.
   template <typename Visit>
   void update(address_range range, Visit const& visit) {
     split_at(range.begin);
     split_at(range.end);
-    for (auto at = segments_.lower_bound(range.begin); at != segments_.end() && at->first < range.end; ++at) {
+    for (auto at = histories_.lower_bound(range.begin); at != histories_.end() && at->first < range.end; ++at) {
       visit(address_range{at->first, at->second.end}, at->second);
     }
     merge_within(range);
   }
 
-  [[nodiscard]] std::size_t segment_count() const noexcept { return segments_.size(); }
+  [[nodiscard]] std::size_t history_count() const noexcept { return histories_.size(); }
 
  private:
   void split_at(std::uintptr_t address);
   void merge_within(address_range range);
 
   std::map<std::uintptr_t, std::shared_ptr<named_block const>> slabs_;
-  std::map<std::uintptr_t, segment> segments_;  // by their first byte
+  std::map<std::uintptr_t, range_history> histories_;  // by their first byte
 };
 
 }  // namespace ferry

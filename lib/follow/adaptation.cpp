@@ -30,14 +30,14 @@ constexpr double lasting_change = 1.07;
 /// Planning takes a core for a while: not for every small change.
 constexpr std::uint32_t steps_between_plans = 8;
 /// A plan that takes so much longer than the one before is given up.
-constexpr double worse = 1.01;
+constexpr double tolerated_slowdown = 1.01;
 /// A plan is tried if it promises to take no more than that, of what the last step took: plans count on less than the
 /// link has.
-constexpr double promising = 1.01;
+constexpr double worth_a_trial = 1.01;
 constexpr std::uint32_t steps_on_trial = 2;
 
-/// How far apart two values are, at least 1.
-double apart(double a, double b) {
+/// How many times the smaller one the larger one is; 1 if one of them is not known.
+double times_larger(double a, double b) {
   if (a <= 0 || b <= 0) return 1;
   return std::max(a, b) / std::min(a, b);
 }
@@ -210,8 +210,8 @@ profile adaptation::updated_profile() const {
     segment.backward_us = around_.clock.own_us(pass::backward, i).value_or(segment.backward_us);
     for (auto& item : segment.items) {
       auto const known = around_.store.entries().find({0, i, label(item.name)});
-      bool const timed = item.recipe_us && known != around_.store.entries().end() && known->second.recipe_us >= 0;
-      if (timed) item.recipe_us = known->second.recipe_us;
+      bool const timed = item.recipe_us && known != around_.store.entries().end() && known->second.rebuild.us >= 0;
+      if (timed) item.recipe_us = known->second.rebuild.us;
     }
   }
   return step;
@@ -220,8 +220,9 @@ profile adaptation::updated_profile() const {
 /// The link or the computation is not what the last plans were made for. A small change must stay to be believed.
 bool adaptation::step_has_changed() {
   auto const now = measured_speeds();
-  double const change = std::max({apart(now.out, considered_.link.out), apart(now.back, considered_.link.back),
-                                  apart(computation_us(), considered_.computation_us)});
+  double const change =
+      std::max({times_larger(now.out, considered_.link.out), times_larger(now.back, considered_.link.back),
+                times_larger(computation_us(), considered_.computation_us)});
   bool const stays = std::exchange(considered_.seemed_changed, change > lasting_change);
   ++considered_.steps_since;
   bool const believed = stays && considered_.seemed_changed && considered_.steps_since >= steps_between_plans;
@@ -253,7 +254,7 @@ void adaptation::take_over(replanner::result made) {
   }
   double const before_us = around_.clock.step_us();
   double const after_us = made.plans.at_hand()->followed().step_us;
-  if (after_us > promising * before_us) {
+  if (after_us > worth_a_trial * before_us) {
     around_.log.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
                      1e-3 * before_us);
     return;
@@ -271,7 +272,7 @@ void adaptation::judge_new_plans() {
   if (!trial_ || around_.clock.learnt_step() < trial_->from_step) return;
   trial_->best_us = std::min(trial_->best_us, around_.clock.step_us());
   if (--trial_->steps_left > 0) return;
-  bool const failed = trial_->best_us > worse * trial_->before_us && link_is(considered_.link);
+  bool const failed = trial_->best_us > tolerated_slowdown * trial_->before_us && link_is(considered_.link);
   if (failed) {
     around_.log.info("the plan before comes back: it took {:.3f} ms, the new one {:.3f}", 1e-3 * trial_->before_us,
                      1e-3 * trial_->best_us);
@@ -284,7 +285,7 @@ void adaptation::judge_new_plans() {
 
 bool adaptation::link_is(link_speeds const& expected) const noexcept {
   auto const now = measured_speeds();
-  return std::max(apart(now.out, expected.out), apart(now.back, expected.back)) < lasting_change;
+  return std::max(times_larger(now.out, expected.out), times_larger(now.back, expected.back)) < lasting_change;
 }
 
 /// How fast the link is against what the plans at hand were made for. Until chunks have come back in this step, that

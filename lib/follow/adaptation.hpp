@@ -1,9 +1,9 @@
 // Adaptation: plans are made from what steps look like, and made again when steps are no longer like that.
 //
 // Under policy `auto` the first steps are measured and planned for. From then on every step shows how fast the link and
-// the computation are. Within a step, the plan of the set that suits the link best is gone on with. Between steps, if
-// the link or the computation has changed enough, a new set is made in the background and followed from the next step
-// on. The old set is kept until the new one has shown that it does no worse. Threads: the session's only.
+// the computation are. Within a step, the plan of the set that suits the link best is the one that is followed. Between
+// steps, if the link or the computation has changed enough, a new set is made in the background and followed from the
+// next step on. The old set is kept until the new one has shown that it does no worse. Threads: the session's only.
 #pragma once
 
 #include <array>

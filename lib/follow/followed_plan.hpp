@@ -13,13 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "decide/pass.hpp"
 #include "ferry/item.hpp"
 #include "ferry/plan.hpp"
 
 namespace ferry::follow {
-
-using decide::pass;
 
 class followed_plan {
  public:

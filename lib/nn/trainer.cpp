@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ferry/error.hpp"
+#include "ferry/plan.hpp"
 
 namespace ferry::nn {
 

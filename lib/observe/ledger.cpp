@@ -36,55 +36,76 @@ void ledger::measure(measurement::kind what, store::entry* e, event_handle from,
 void ledger::take_measurements(bool wait) {
   patience waiting(device_);
   std::erase_if(measurements_, [&](measurement const& m) {
-    auto status = device_.query(m.to.ref());
-    while (wait && status == event_status::pending) {
-      waiting.wait();
-      status = device_.query(m.to.ref());
-    }
-    if (status == event_status::pending) return false;
-    if (status == event_status::failed || device_.query(m.from.ref()) == event_status::failed) return true;
-    if (auto const took_us = store::elapsed_us(device_, m.from, m.to)) charge(m, *took_us);
+    while (wait && device_.query(m.to.ref()) == event_status::pending) waiting.wait();
+    if (device_.query(m.to.ref()) == event_status::pending) return false;
+    if (auto const took_us = lasted_us(m)) charge(m, *took_us);
     return true;
   });
 }
 
+/// Nothing if it is not over, or failed.
+std::optional<double> ledger::lasted_us(measurement const& m) const {
+  bool const over = device_.query(m.to.ref()) == event_status::complete;
+  if (!over || device_.query(m.from.ref()) == event_status::failed) return std::nullopt;
+  return store::elapsed_us(device_, m.from, m.to);
+}
+
+/// What was timed, in figures: of the session, and of the item if it is about one.
+void ledger::add(measurement::kind what, double took_us, session_stats& all, item_stats* item) {
+  using enum measurement::kind;
+  if (what == exposed_so_far && took_us <= 0) return;
+  item_stats nobody;
+  item_stats& one = item != nullptr ? *item : nobody;
+  switch (what) {
+    case starved:
+      all.waited_for_bytes_us += took_us;
+      one.waited_for_bytes_us += took_us;
+      [[fallthrough]];
+    case exposed:
+    case exposed_so_far:
+      all.exposed_us += took_us;
+      one.exposed_us += took_us;
+      return;
+    case recipe_ahead:
+      all.recomputed_ahead_us += took_us;
+      [[fallthrough]];
+    case recipe:
+      one.recipe_us = took_us;
+      [[fallthrough]];
+    case part_of_recipe:
+      all.recompute_us += took_us;
+      one.recompute_us += took_us;
+      return;
+  }
+}
+
 void ledger::charge(measurement const& m, double took_us) {
   using enum measurement::kind;
+  add(m.what, took_us, totals_, m.item != nullptr ? &m.item->record.stats : nullptr);
   switch (m.what) {
     case starved:
-      totals_.exposed_us += took_us;
-      totals_.waited_for_bytes_us += took_us;
-      if (m.item != nullptr) {
-        m.item->stats.exposed_us += took_us;
-        m.item->stats.waited_for_bytes_us += took_us;
-      }
       clock_.stood_still(m.in, took_us);
       steps_.measured(compute_line::kind::short_of_bytes, m.place, m.from, took_us);
       return;
     case exposed:
     case exposed_so_far:
       if (took_us <= 0 && m.what == exposed_so_far) return;
-      m.item->stats.exposed_us += took_us;
-      totals_.exposed_us += took_us;
       clock_.stood_still(m.in, took_us);
       steps_.measured(compute_line::kind::standing_still, m.place, m.from, took_us);
       return;
     case recipe:
     case recipe_ahead:
-      m.item->stats.recipe_us = m.item->recipe_us = took_us;
-      if (m.what == recipe_ahead) totals_.recomputed_ahead_us += took_us;
+      m.item->rebuild.us = took_us;
       break;
     case part_of_recipe:
       break;
   }
   clock_.recipe_took(m.in, took_us);
-  m.item->stats.recompute_us += took_us;
-  totals_.recompute_us += took_us;
   steps_.measured(compute_line::kind::recipe, m.place, m.from, took_us);
 }
 
 void ledger::transferred(store::transfer const& ended) {
-  if (store::entry* const e = store_.known(ended.key)) e->moved_us += ended.moved_us;
+  if (store::entry* const e = store_.known(ended.owner.key)) e->record.moved_us += ended.result.moved_us;
   steps_.transferred(ended);
 }
 
@@ -107,8 +128,21 @@ void ledger::begin_step(plan const* followed, std::uint64_t first_open) {
   steps_.flush(first_open);
 }
 
-session_stats ledger::stats(decide::link_view const& link, config const& settings) const {
+/// What has been timed and not taken in yet.
+void ledger::add_what_is_over(session_stats& now) const {
+  for (auto const& m : measurements_) {
+    auto const took_us = lasted_us(m);
+    if (!took_us) continue;
+    auto const item = m.item == nullptr ? now.items.end() : std::ranges::find(now.items, m.item->key, &item_stats::key);
+    add(m.what, *took_us, now, item == now.items.end() ? nullptr : &*item);
+  }
+}
+
+session_stats ledger::stats(decide::link_view const& link, config const& settings,
+                            known_elsewhere const& others) const {
   session_stats now = totals_;
+  now.plans = others.plans;
+  now.plan_changes = others.plan_changes;
   now.device = store_.device_tier().stats();
   now.pinned = store_.pinned_tier().stats();
   now.in_flight = store_.in_flight().stats();
@@ -121,17 +155,22 @@ session_stats ledger::stats(decide::link_view const& link, config const& setting
   now.device_to_host = figures(copy_direction::device_to_host);
   now.host_to_device = figures(copy_direction::host_to_device);
   now.items.reserve(store_.entries().size());
-  for (auto const& [key, e] : store_.entries()) {
-    now.items.push_back(e.stats);
-    auto& item = now.items.back();
-    item.hidden_us = std::max(0.0, e.moved_us - item.exposed_us);
+  for (auto const& [key, e] : store_.entries()) now.items.push_back(e.record.stats);
+  add_what_is_over(now);
+  auto entry = store_.entries().begin();
+  for (auto& item : now.items) {
+    item.hidden_us = std::max(0.0, (entry++)->second.record.moved_us - item.exposed_us);
     now.hidden_us += item.hidden_us;
   }
   std::ranges::sort(now.items, [](item_stats const& a, item_stats const& b) {
     return std::tie(a.key.micro_batch, a.key.segment, a.key.name) <
            std::tie(b.key.micro_batch, b.key.segment, b.key.name);
   });
-  now.settings_without_effect = settings_without_effect(now, settings, effects_);
+  auto effects = effects_;
+  effects.placed_by_function = others.placed_by_function;
+  effects.weighed |= others.weighed;
+  effects.planned = others.planned;
+  now.settings_without_effect = settings_without_effect(now, settings, effects);
   now.settings = used_settings(settings);
   return now;
 }

@@ -50,14 +50,14 @@ class ledger {
   }
   void count(reason why) noexcept { ++totals_.reasons[static_cast<std::size_t>(why)]; }
   void count(reason why, store::entry& e, outlook const& seen = {}) noexcept {
-    e.stats.last = why;
+    e.record.stats.last = why;
     count(why);
     effects_.weighed |= seen.transfer_us > 0 && seen.recipe_us > 0;
     if (steps_.on()) steps_.decided(e, why, seen);
   }
 
   /// Times the stream from `from` until now, for the item's account. Where no mark can be recorded nothing is measured:
-  /// what was done is none the worse for it.
+  /// what was done stays done.
   void measure(measurement::kind what, store::entry* e, store::event_handle from, stream_ref stream) noexcept;
   /// Reads what is over; with `wait`, all there is.
   void take_measurements(bool wait);
@@ -66,7 +66,7 @@ class ledger {
   [[nodiscard]] bool measured_all() const noexcept { return measurements_.empty(); }
 
   void transferred(store::transfer const& ended);
-  /// The host has waited for device bytes, until now. What of that compute felt is measured.
+  /// The host has waited for device bytes, until now. What of that held up compute is measured.
   void waited_for_bytes(store::entry const* blamed, double us);
   /// The host has been held back by FERRY_RUN_AHEAD until now.
   void held_back(double us);
@@ -79,12 +79,24 @@ class ledger {
   [[nodiscard]] session_stats const& totals() const noexcept { return totals_; }
   [[nodiscard]] setting_effects& effects() noexcept { return effects_; }
   [[nodiscard]] step_log& steps() noexcept { return steps_; }
-  /// All there is to tell now.
-  [[nodiscard]] session_stats stats(decide::link_view const& link, config const& settings) const;
+  /// What of the statistics others know.
+  struct known_elsewhere {
+    std::uint64_t plans = 0;
+    std::uint64_t plan_changes = 0;
+    bool planned = false;
+    bool placed_by_function = false;
+    bool weighed = false;
+  };
+  /// All there is to tell now; what is over counts, taken in or not.
+  [[nodiscard]] session_stats stats(decide::link_view const& link, config const& settings,
+                                    known_elsewhere const& others) const;
 
  private:
   void tell_listener(store::item_event what, store::entry const& e) const;
+  [[nodiscard]] std::optional<double> lasted_us(measurement const& m) const;
+  static void add(measurement::kind what, double took_us, session_stats& all, item_stats* item);
   void charge(measurement const& m, double took_us);
+  void add_what_is_over(session_stats& now) const;
 
   device& device_;
   order_hooks* const listener_;  // null unless order is checked

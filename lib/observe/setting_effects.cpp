@@ -13,7 +13,7 @@ namespace {
 struct run {
   session_stats const& stats;
   config const& settings;
-  setting_effects const& felt;
+  setting_effects const& effects;
 
   [[nodiscard]] std::uint64_t copies() const { return stats.device_to_host.chunks + stats.host_to_device.chunks; }
   template <typename Condition>
@@ -28,22 +28,23 @@ using rule = std::string (*)(run const&);
 std::string if_nothing_copied(run const& r) { return r.copies() == 0 ? "nothing was copied" : ""; }
 
 std::string budget(run const& r) {
-  bool const decides = r.felt.followed_a_plan || r.felt.planned || r.settings.policy.kind == policy_kind::selective ||
+  bool const decides = r.effects.followed_a_plan || r.effects.planned ||
+                       r.settings.policy.kind == policy_kind::selective ||
                        r.settings.policy.kind == policy_kind::automatic;
-  if (decides || r.felt.room_was_short) return {};
+  if (decides || r.effects.room_was_short) return {};
   return fmt::format("it was never short: at most {} were in use", format_bytes(r.stats.device.peak_bytes));
 }
 
 std::string host_budget(run const& r) {
   if (r.stats.pinned.peak_bytes == 0) return "nothing went to the host";
   bool const full = r.stats.count(reason::kept_pinned_full) + r.stats.count(reason::dropped_pinned_full) > 0;
-  if (full || r.felt.planned) return {};
+  if (full || r.effects.planned) return {};
   return fmt::format("it was never full: at most {} were in use", format_bytes(r.stats.pinned.peak_bytes));
 }
 
 std::string chosen_policy(run const& r) {
   if (r.stats.saves == 0) return "nothing was saved";
-  return r.felt.placed_by_function ? "the program decides placements itself" : "";
+  return r.effects.placed_by_function ? "the program decides placements itself" : "";
 }
 
 std::string min_bytes(run const& r) {
@@ -71,20 +72,20 @@ std::string chunk_bytes(run const& r) {
 }
 
 std::string run_ahead(run const& r) {
-  return r.felt.ran_further_ahead ? "" : "the host was never further ahead than one segment";
+  return r.effects.ran_further_ahead ? "" : "the host was never further ahead than one segment";
 }
 
-std::string if_nothing_planned(run const& r) { return r.felt.planned ? "" : "no plan was made"; }
+std::string if_nothing_planned(run const& r) { return r.effects.planned ? "" : "no plan was made"; }
 
 std::string stall_tolerance(run const& r) {
-  return r.felt.weighed ? "" : "it never came to a choice between a transfer and a recipe";
+  return r.effects.weighed ? "" : "it never came to a choice between a transfer and a recipe";
 }
 
 std::string adapt(run const& r) {
-  return r.felt.planned || r.copies() > 0 ? "" : "no plan was made, and nothing was copied";
+  return r.effects.planned || r.copies() > 0 ? "" : "no plan was made, and nothing was copied";
 }
 
-std::string if_virtual(run const& r) { return r.felt.virtual_clock ? "the device only simulates" : ""; }
+std::string if_virtual(run const& r) { return r.effects.virtual_clock ? "the device only simulates" : ""; }
 
 struct row {
   std::string_view variable;
@@ -122,9 +123,9 @@ std::vector<used_setting> used_settings(config const& settings) {
 }
 
 std::vector<idle_setting> settings_without_effect(session_stats const& stats, config const& settings,
-                                                  setting_effects const& felt) {
+                                                  setting_effects const& effects) {
   std::vector<idle_setting> idle;
-  run const what{stats, settings, felt};
+  run const what{stats, settings, effects};
   for (auto const& one : rules) {
     if (std::ranges::find(settings.given, one.variable) == settings.given.end()) continue;
     if (auto why = one.why_idle(what); !why.empty()) idle.push_back({std::string(one.variable), std::move(why)});

@@ -26,6 +26,6 @@ struct setting_effects {
 /// Of the settings that were given. A setting is without effect if nothing in the run would have been different with
 /// its default, as far as what happened can tell.
 [[nodiscard]] std::vector<idle_setting> settings_without_effect(session_stats const& stats, config const& settings,
-                                                                setting_effects const& felt);
+                                                                setting_effects const& effects);
 
 }  // namespace ferry::observe

@@ -149,7 +149,7 @@ std::uint32_t step_log::lane_of(step_record& book, stream_ref stream) {
 
 void step_log::saved(store::entry& e) {
   if (!on()) return;
-  e.log_line = static_cast<std::uint32_t>(now_->items.size());
+  e.record.log_line = static_cast<std::uint32_t>(now_->items.size());
   auto& line = now_->items.emplace_back();
   line.key = e.key;
   line.bytes = e.bytes;
@@ -183,25 +183,28 @@ void step_log::transferred(store::transfer const& ended) {
   auto const outcome = ended.phase.load(std::memory_order_acquire);
   std::size_t const arrived = ended.arrived_bytes.load(std::memory_order_relaxed);
   bool const completed = outcome == store::transfer_phase::completed;
-  step_record* const its_own = book_of(ended.saved_in_step);
+  step_record* const its_own = book_of(ended.owner.saved_in_step);
   step_record& book = its_own != nullptr ? *its_own : *now_;
-  auto& link = book.links[static_cast<std::size_t>(ended.direction)];
+  auto& link = book.links[static_cast<std::size_t>(ended.job.direction)];
   ++(completed ? link.transfers : outcome == store::transfer_phase::abandoned ? link.abandoned : link.failed);
   link.bytes += arrived;
 
   bool const began = ended.issued_bytes > 0;
   if (!began && outcome == store::transfer_phase::abandoned) return;
-  double const from_us = arrived > 0 ? us_of(ended.copying_since) : began ? us_of(ended.began) : now_us();
-  double const to_us = arrived > 0 ? us_of(ended.copying_until) : now_us();
-  std::uint32_t const index = its_own != nullptr ? ended.log_line : no_line;
+  double const from_us = arrived > 0 ? us_of(ended.result.copying_since)
+                         : began     ? us_of(ended.progress.began)
+                                     : now_us();
+  double const to_us = arrived > 0 ? us_of(ended.result.copying_until) : now_us();
+  std::uint32_t const index = its_own != nullptr ? ended.owner.log_line : no_line;
   if (trace_) {
-    book.copies.push_back({ended.direction, outcome, ended.name, index, ended.bytes, arrived, from_us, to_us});
+    book.copies.push_back(
+        {ended.job.direction, outcome, ended.job.name, index, ended.job.bytes, arrived, from_us, to_us});
   }
   if (!book.has(index)) return;
   auto& line = book.items[index];
-  line.moved_us += ended.moved_us;
+  line.moved_us += ended.result.moved_us;
   if (!completed) return;
-  bool const out = ended.direction == copy_direction::device_to_host;
+  bool const out = ended.job.direction == copy_direction::device_to_host;
   (out ? line.offload_began_us : line.fetch_began_us) = from_us;
   (out ? line.offload_ended_us : line.arrived_us) = to_us;
 }
@@ -329,7 +332,7 @@ step_record* step_log::book_of(std::uint64_t step) noexcept {
 }
 
 std::uint32_t step_log::index_of(store::entry const& e) const noexcept {
-  return e.saved_in_step == now_->number ? e.log_line : no_line;
+  return e.saved_in_step == now_->number ? e.record.log_line : no_line;
 }
 
 item_line* step_log::line_of(store::entry const& e) noexcept {

@@ -8,14 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "decide/pass.hpp"
 #include "ferry/stats.hpp"
 #include "store/event_pool.hpp"
 #include "store/transfer.hpp"
 
 namespace ferry::observe {
-
-using decide::pass;
 
 /// Of a time: it did not happen.
 inline constexpr double never_us = -1;

@@ -9,23 +9,6 @@
 
 namespace ferry::path {
 
-namespace {
-
-/// What the transfer's end is to its item.
-item_event end_of(transfer const& ended) noexcept {
-  bool const out = ended.direction == copy_direction::device_to_host;
-  switch (ended.phase.load(std::memory_order_acquire)) {
-    case transfer_phase::completed:
-      return out ? item_event::offload_completed : item_event::fetch_completed;
-    case transfer_phase::abandoned:
-      return out ? item_event::offload_abandoned : item_event::fetch_abandoned;
-    default:
-      return out ? item_event::offload_failed : item_event::fetch_failed;
-  }
-}
-
-}  // namespace
-
 void session_core::offload(entry& e) {
   support::stage const here("ferry offload");
   if (e.bytes > store_.in_flight().limit_bytes()) {
@@ -49,52 +32,34 @@ void session_core::offload(entry& e) {
   ledger_.met(item_event::offload_begun, e);
   e.host.replace(std::move(*slot));
   transfer& t = transfers_.begin(e, copy_direction::device_to_host);
-  t.to = e.host.address();
-  t.from = e.device.address();
+  t.job.to = e.host.address();
+  t.job.from = e.device.address();
   t.in_flight = std::move(*in_flight);
-  if (e.device.work()) t.gates.push_back(e.device.work());
+  if (e.device.work()) t.job.gates.push_back(e.device.work());
   e.advance(item_state::offloading);
-  ++e.stats.offloads;
+  ++e.record.stats.offloads;
   transfers_.submit(t);
 }
 
 void session_core::offload_deferred() {
   while (entry* const e = transfers_.next_deferred(store_.in_flight().free_bytes())) {
     // Restored or dropped meanwhile: then there is nothing to move any more.
-    if (e->state() == item_state::resident && !e->restored) offload(*e);
+    if (e->state() == item_state::resident && !e->course.restored) offload(*e);
   }
 }
 
 /// The item cannot be ferried: its recipe takes over, or it stays.
 void session_core::next_choice(entry& e, reason dropped, reason kept) {
-  e.where = e.has_recipe ? placement::recompute : placement::keep;
-  ledger_.count(e.has_recipe ? dropped : kept, e);
+  e.course.where = e.rebuild.possible ? placement::recompute : placement::keep;
+  ledger_.count(e.rebuild.possible ? dropped : kept, e);
   release_if_unused(e);
-}
-
-void session_core::transfer_ended(transfer& ended) {
-  ledger_.transferred(ended);
-  if (entry* const e = std::exchange(ended.item, nullptr)) {
-    e->moving = nullptr;
-    ledger_.met(end_of(ended), *e);
-    if (ended.direction == copy_direction::device_to_host) {
-      offload_ended(ended, *e);
-    } else {
-      prefetch_ended(ended, *e);
-    }
-  } else {
-    store_.free_orphans(ended);
-  }
-  if (ended.left_behind) store_.device_tier().free(std::exchange(ended.left_behind, {}), {});
-  transfers_.put_back(ended);
-  prefetch_due_ = true;
 }
 
 void session_core::offload_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
   if (how == transfer_phase::completed) {
-    e.host.arrived(ended.checksum);
-    if (e.leases == 0 && !e.restored) {
+    e.host.arrived(ended.result.checksum);
+    if (e.leases == 0 && !e.course.restored) {
       store_.evict(e);
     } else {
       e.advance(item_state::resident);
@@ -102,9 +67,9 @@ void session_core::offload_ended(transfer& ended, entry& e) {
     return;
   }
   e.advance(item_state::resident);
-  store_.pinned_tier().free(e.host.replace());
+  e.host.replace();
   if (how == transfer_phase::failed) {
-    log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.failure);
+    log_.warning("offload of {} failed and its device copy is kept: {}", to_string(e.key), ended.result.failure);
     next_choice(e, reason::dropped_after_failed_offload, reason::kept_after_failed_offload);
   } else {
     release_if_unused(e);  // it may have been decided to drop it instead

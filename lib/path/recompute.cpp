@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/container/small_vector.hpp>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -18,7 +18,7 @@ namespace {
 class borrowed_inputs {
  public:
   template <typename GiveBack>
-  borrowed_inputs(std::size_t size, GiveBack give_back) : size_(size), give_back_(std::move(give_back)) {}
+  borrowed_inputs(std::size_t size, GiveBack give_back) : inputs_(size, nullptr), give_back_(std::move(give_back)) {}
   borrowed_inputs(borrowed_inputs const&) = delete;
   borrowed_inputs& operator=(borrowed_inputs const&) = delete;
   ~borrowed_inputs() {
@@ -31,11 +31,10 @@ class borrowed_inputs {
     inputs_[place] = &e;
   }
   [[nodiscard]] bool has(std::size_t place) const noexcept { return inputs_[place] != nullptr; }
-  [[nodiscard]] std::span<entry* const> all() const noexcept { return {inputs_.data(), size_}; }
+  [[nodiscard]] std::span<entry* const> all() const noexcept { return {inputs_.data(), inputs_.size()}; }
 
  private:
-  std::array<entry*, item_list::max_items> inputs_{};
-  std::size_t size_;
+  boost::container::small_vector<entry*, 8> inputs_;
   unique_function<void(entry&)> give_back_;
 };
 
@@ -47,7 +46,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   item_state const before = e.state() == item_state::dropped ? item_state::dropped : item_state::hosted;
   e.advance(item_state::recomputing);
   try {
-    auto const keys = e.how->inputs.keys();
+    auto const keys = e.rebuild.how->inputs.keys();
     borrowed_inputs inputs(keys.size(), [&](entry& input) {
       input.add_use(stream);
       if (--input.leases == 0) release_if_unused(input);
@@ -58,7 +57,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
       inputs.put(place, *input);
       ledger_.met(item_event::needed_by_recipe, *input);
       bring_back(*input, stream);
-      input->restored = true;  // it stays for whoever asks next, as long as there is room
+      input->course.restored = true;  // it stays for whoever asks next, as long as there is room
     };
     // First what must be rebuilt itself: nothing else is held in memory meanwhile.
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, true);
@@ -84,7 +83,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   }
   ledger_.met(item_event::recipe_enqueued, e);
   e.advance(item_state::resident);
-  ++e.stats.recomputes;
+  ++e.record.stats.recomputes;
   ++ledger_.totals().recomputes;
   ledger_.count(why, e, seen);
 }
@@ -97,13 +96,17 @@ entry& session_core::require_input(entry const& e, item_key const& key) {
 
 void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there,
                               bool ahead) {
-  std::array<void const*, item_list::max_items> addresses{};
-  for (std::size_t i = 0; i < inputs.size(); ++i) addresses[i] = inputs[i]->device.address();
+  boost::container::small_vector<void const*, 8> addresses;
+  for (entry const* const input : inputs) addresses.push_back(input->device.address());
   e.device.disown();  // until the whole recipe is enqueued
   auto from = store_.events().record_if_possible(stream, event_timing::on);
   try {
-    e.how->enqueue(
-        {stream, e.device.address(), e.bytes, {addresses.data(), inputs.size()}, rows_there, e.how->rows - rows_there});
+    e.rebuild.how->enqueue({stream,
+                            e.device.address(),
+                            e.bytes,
+                            {addresses.data(), addresses.size()},
+                            rows_there,
+                            e.rebuild.how->rows - rows_there});
   } catch (error const&) {
     throw;
   } catch (std::exception const& cause) {
@@ -112,7 +115,7 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   e.device.written_by(store_.events().record(stream));
   auto const whole = ahead ? measurement::kind::recipe_ahead : measurement::kind::recipe;
   ledger_.measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);
-  if (e.recipe_us > 0) clock_.will_take(forecast_.part_of_recipe_us(e, e.how->rows - rows_there));
+  if (e.rebuild.us > 0) clock_.will_take(forecast_.part_of_recipe_us(e, e.rebuild.how->rows - rows_there));
 }
 
 /// The stream is about to stand still for so long: recipes whose results are needed next run meanwhile, if bytes are
@@ -123,13 +126,13 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
   auto& tier = store_.device_tier();
   order_.visit_next([&](entry& e) {
     if (left_us <= 0) return false;
-    if (!forecast_.could_be_rebuilt_now(e) || e.recipe_us > left_us) return true;
+    if (!forecast_.could_be_rebuilt_now(e) || e.rebuild.us > left_us) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes() + follower_.due_bytes()) return false;
     auto region = tier.allocate(e.bytes, e.key.name);
     if (!region) return false;
     e.device.replace(std::move(*region));
-    if (!rebuild_ahead(e, stream, reason::recomputed_ahead, {idle_us, e.recipe_us})) return false;
-    left_us -= e.recipe_us;
+    if (!rebuild_ahead(e, stream, reason::recomputed_ahead, {idle_us, e.rebuild.us})) return false;
+    left_us -= e.rebuild.us;
     return true;
   });
 }
@@ -148,7 +151,7 @@ bool session_core::rebuild_ahead(entry& e, stream_ref stream, reason why, outloo
     log_.info("{} is not rebuilt ahead: {}", to_string(e.key), cause.what());
     return false;
   }
-  e.restored = true;  // it stays until its use
+  e.course.restored = true;  // it stays until its use
   return true;
 }
 
@@ -164,7 +167,7 @@ void session_core::throw_cycle(entry const& e) const {
   std::string chain = to_string(e.key);
   entry const* at = &e;
   do {
-    auto const keys = at->how->inputs.keys();
+    auto const keys = at->rebuild.how->inputs.keys();
     auto const waited_for = std::ranges::find_if(keys, [&](item_key const& key) {
       auto const* const input = store_.find(key);
       return input != nullptr && input->state() == item_state::recomputing;

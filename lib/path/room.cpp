@@ -23,7 +23,7 @@ namespace {
 
 /// Device bytes, when it ends.
 bool gives_bytes_back(transfer const& t) {
-  bool const back = t.direction == copy_direction::device_to_host || t.cancel.load(std::memory_order_relaxed);
+  bool const back = t.job.direction == copy_direction::device_to_host || t.cancel.load(std::memory_order_relaxed);
   return t.submitted && (back || t.left_behind);
 }
 
@@ -113,7 +113,7 @@ bool room::give_way(bool firmly) {
       return than == nullptr || around_.order.rank(e) > around_.order.rank(*than);
     };
     if (e.state() == item_state::resident && e.idle()) {
-      bool const again = e.host.is_good() || (e.may_drop && (firmly || e.where == placement::recompute));
+      bool const again = e.host.is_good() || (e.course.may_drop && (firmly || e.course.where == placement::recompute));
       if (again && farther(farthest)) farthest = &e;
     } else if (e.state() == item_state::prefetching && e.leases == 0 &&
                !e.moving->cancel.load(std::memory_order_relaxed) && farther(farthest_prefetch)) {
@@ -123,7 +123,7 @@ bool room::give_way(bool firmly) {
   if (farthest != nullptr) {
     bool const clean = farthest->host.is_good();
     around_.ledger.count(clean ? reason::evicted_for_space : reason::dropped_for_space, *farthest);
-    path_.vacate(*farthest);
+    path_.give_up_device_bytes(*farthest);
     return true;
   }
   if (farthest_prefetch != nullptr) {
@@ -151,11 +151,7 @@ bool room::leave_behind(entry& e, bool firmly) {
       waiting.wait_or_look(patient_us);  // what was called off has to be noticed
     } while (waiting.waited_us() < patient_us);
   }
-  if (region && e.state() != item_state::prefetching) {
-    tier.free(std::move(*region), {});
-    return false;
-  }
-  if (!region) return false;
+  if (!region || e.state() != item_state::prefetching) return false;
   around_.ledger.met(item_event::left_behind, e);
   e.moving->left_behind = e.device.replace(std::move(*region));
   e.advance(item_state::hosted);  // what the transfer brings is not the item's any more
@@ -171,7 +167,7 @@ void room::list_leaving() {
   std::ranges::sort(leaving_, {}, [](transfer const* t) {
     bool const begun = t->issued_bytes.load(std::memory_order_relaxed) > 0;
     return std::tuple(!t->cancel.load(std::memory_order_relaxed), !t->urgent.load(std::memory_order_relaxed), !begun,
-                      t->priority);
+                      t->job.priority);
   });
 }
 
@@ -182,12 +178,12 @@ void room::let_the_smallest_go_first(std::size_t bytes) {
   std::size_t in_turn = 0;
   transfer* sooner = nullptr;
   for (auto* const t : leaving_) {
-    std::size_t const left = t->bytes - t->arrived_bytes.load(std::memory_order_relaxed);
+    std::size_t const left = t->job.bytes - t->arrived_bytes.load(std::memory_order_relaxed);
     std::size_t const frees = around_.forecast.freed_by(*t);
     bool const goes = !t->cancel.load(std::memory_order_relaxed) && !t->left_behind;
     if (freed < bytes && goes) in_turn += left;
     freed += frees + t->left_behind.bytes();
-    if (goes && frees >= bytes && left < in_turn && (sooner == nullptr || t->bytes < sooner->bytes)) sooner = t;
+    if (goes && frees >= bytes && left < in_turn && (sooner == nullptr || t->job.bytes < sooner->job.bytes)) sooner = t;
   }
   if (sooner == nullptr || in_turn == 0) return;
   sooner->urgent.store(true, std::memory_order_relaxed);
@@ -255,22 +251,22 @@ void room::drop_for(drop_offer const& one, double wait_us) {
   if (one.item->moving != nullptr) {
     drop_unsent(*one.item);
   } else {
-    path_.vacate(*one.item);
+    path_.give_up_device_bytes(*one.item);
   }
 }
 
 /// In forward, at no other cost than its recipe. Requires: `list_reaching`.
 bool room::could_be_dropped(entry& e) {
-  if (e.leases > 0 || e.restored || !e.has_recipe) return false;
+  if (e.leases > 0 || e.course.restored || !e.rebuild.possible) return false;
   bool const unused = e.state() == item_state::resident
-                          ? e.may_drop && e.moving == nullptr
+                          ? e.course.may_drop && e.moving == nullptr
                           : e.state() == item_state::offloading && e.moving->issued_bytes == 0 && !e.moving->cancel;
   if (!unused || !rebuilding_fits(e)) return false;
   // Those that were dropped before, counting on this one.
-  auto const where = std::exchange(e.where, placement::recompute);
+  auto const where = std::exchange(e.course.where, placement::recompute);
   bool fit = true;
   for_each_rebuilt_from(e, [&](entry const& other) { fit = fit && rebuilding_fits(other); });
-  e.where = where;
+  e.course.where = where;
   return fit;
 }
 
@@ -278,7 +274,7 @@ bool room::could_be_dropped(entry& e) {
 void room::list_reaching() {
   reaching_.clear();
   for (auto const& e : around_.store.live()) {
-    if (e.to_be_rebuilt() && e.has_recipe && e.reaches_beyond_segment()) reaching_.push_back(&e);
+    if (e.to_be_rebuilt() && e.rebuild.possible && e.reaches_beyond_segment()) reaching_.push_back(&e);
   }
 }
 
@@ -286,7 +282,7 @@ void room::list_reaching() {
 template <typename Visit>
 void room::for_each_rebuilt_from(entry const& e, Visit visit) {
   for (auto const* const other : reaching_) {
-    auto const inputs = other->how->inputs.keys();
+    auto const inputs = other->rebuild.how->inputs.keys();
     if (other->key.segment != e.key.segment && std::ranges::find(inputs, e.key) != inputs.end()) visit(*other);
   }
 }
@@ -311,19 +307,19 @@ bool room::rebuilding_fits(entry const& e) {
 /// What the recipe reads of other segments, and what must be rebuilt there first. Looks no further beyond `limit`.
 std::size_t room::bytes_from_outside(entry const& e, std::uint32_t segment, std::size_t limit) const {
   std::size_t sum = 0;
-  for (auto const& key : e.how->inputs.keys()) {
+  for (auto const& key : e.rebuild.how->inputs.keys()) {
     if (key.segment == segment || sum > limit) continue;
     entry const* const input = around_.store.find(key);
     if (input == nullptr) return limit + 1;
     sum += input->bytes;
-    if (input->to_be_rebuilt() && input->has_recipe) sum += bytes_from_outside(*input, segment, limit);
+    if (input->to_be_rebuilt() && input->rebuild.possible) sum += bytes_from_outside(*input, segment, limit);
   }
   return sum;
 }
 
 void room::drop_unsent(entry& e) {
   around_.ledger.met(item_event::offload_called_off, e);
-  e.where = placement::recompute;
+  e.course.where = placement::recompute;
   e.moving->cancel.store(true, std::memory_order_release);
 }
 
@@ -332,8 +328,9 @@ void room::drop_unsent(entry& e) {
 bool room::ferry_again(bool firmly) {
   bool const planned = around_.plan.is_active() || around_.policy.planning();
   for (auto& e : around_.store.live()) {
-    bool const may_go = e.where == placement::offload ||
-                        (firmly && planned && !e.has_recipe && e.stats.last != reason::kept_after_failed_offload);
+    bool const may_go =
+        e.course.where == placement::offload ||
+        (firmly && planned && !e.rebuild.possible && e.record.stats.last != reason::kept_after_failed_offload);
     if (!may_go || e.state() != item_state::resident || !e.idle() || e.host.is_good()) continue;
     if (e.awaiting_offload.is_linked()) continue;
     path_.offload(e);
@@ -387,7 +384,8 @@ void room::note_forced_bytes() noexcept {
   if (!around_.policy.measuring()) return;
   std::size_t forced = around_.store.device_tier().bytes().used_bytes();
   for (auto const& e : around_.store.live()) {
-    if (e.idle() && e.state() == item_state::resident && e.may_drop) forced -= e.device.region().piece.held.bytes();
+    if (e.idle() && e.state() == item_state::resident && e.course.may_drop)
+      forced -= e.device.region().piece.counted_bytes();
   }
   forced_peak_bytes_ = std::max(forced_peak_bytes_, forced);
 }

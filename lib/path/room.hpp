@@ -29,7 +29,7 @@ class room_path {
   /// The item's bytes go out, or are dropped or kept where they cannot.
   virtual void offload(store::entry& e) = 0;
   /// The device bytes go; if there is a host copy, the item can still come from there.
-  virtual void vacate(store::entry& e) noexcept = 0;
+  virtual void give_up_device_bytes(store::entry& e) noexcept = 0;
 
  protected:
   ~room_path() = default;

@@ -30,11 +30,11 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
     throw invalid_argument(fmt::format("save of {}: the block belongs to another session", to_string(key)));
   }
   require_rows(key, memory.bytes(), how);
-  enter_segment(pass::forward, key, stream);
+  infer_segment(pass::forward, key, stream);
   clock_.called();
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
-  auto region = scratch_.let_go(memory.slot_);
+  auto region = scratch_.take_out(memory.slot_);
   if (recorder_.on() && scratch_.is_newest(memory.slot_)) recorder_.scratch_saved(scratch_.bytes());
   memory.core_ = nullptr;
   memory.address_ = nullptr;
@@ -51,7 +51,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
                                        memory.address == nullptr ? "a null pointer" : "of zero bytes"));
   }
   require_rows(key, memory.bytes, how);
-  enter_segment(pass::forward, key, stream);
+  infer_segment(pass::forward, key, stream);
   clock_.called();
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
@@ -64,25 +64,25 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   ledger_.met(item_event::saved, e);
   store_.make_resident(e, std::move(region), std::move(ready));
   if (how) {
-    e.has_recipe = true;
-    if (e.how == nullptr) e.how = std::make_unique<recipe>();
-    *e.how = std::move(how);
+    e.rebuild.possible = true;
+    if (e.rebuild.how == nullptr) e.rebuild.how = std::make_unique<recipe>();
+    *e.rebuild.how = std::move(how);
   }
   if (on_release) e.on_release = std::move(on_release);
-  e.had_recipe = e.has_recipe;
-  e.restored = false;
-  e.failure.clear();
+  e.rebuild.was_possible = e.rebuild.possible;
+  e.course.restored = false;
+  e.course.failure.clear();
   e.saved_in_step = ledger_.totals().steps;
-  e.stats.bytes = e.bytes;
-  ++e.stats.saves;
+  e.record.stats.bytes = e.bytes;
+  ++e.record.stats.saves;
   ++ledger_.totals().saves;
 
   if (recorder_.on()) recorder_.saved(e);
   ledger_.steps().saved(e);
 
   auto const [where, why] = decide(e);
-  e.where = where;
-  e.may_drop = e.has_recipe && !(where == placement::keep && policy_.keep_is_firm());
+  e.course.where = where;
+  e.course.may_drop = e.rebuild.possible && !(where == placement::keep && policy_.keep_is_firm());
   ledger_.count(why, e);
 
   lease held = lend(e, stream);
@@ -94,57 +94,6 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   }
   see_to_others("save");
   return held;
-}
-
-lease session_core::lend(entry& e, stream_ref stream) noexcept {
-  ++e.leases;
-  ++holders_.count;
-  lease held;
-  held.core_ = this;
-  held.entry_ = &e;
-  held.address_ = e.device.address();
-  held.bytes_ = e.bytes;
-  held.stream_ = stream;
-  return held;
-}
-
-void session_core::end(lease& ended) noexcept {
-  entry& e = *ended.entry_;
-  e.add_use(ended.stream_);
-  ended.core_ = nullptr;
-  ended.address_ = nullptr;
-  if (--e.leases == 0) {
-    ledger_.met(item_event::let_go, e);
-    if (e.state() == item_state::offloading) store_.mark_uses(e);
-    release_if_unused(e);
-  }
-  drop_holder();
-}
-
-/// Nobody uses the item now: whatever waited for that may happen.
-void session_core::release_if_unused(entry& e) noexcept {
-  if (e.leases != 0) return;
-  if (e.release_asked) {
-    store_.release(e);
-    prefetch_due_ = true;
-    return;
-  }
-  if (!e.idle()) return;
-  if (e.state() == item_state::hosted || e.state() == item_state::dropped) {
-    if (e.device) store_.vacate(e);  // a way back that failed left its bytes to the leases
-  } else if (e.state() == item_state::resident && !e.restored) {
-    if (e.where == placement::recompute || (e.where == placement::offload && e.host.is_good())) vacate(e);
-  }
-}
-
-/// The device bytes go; if there is a host copy, the item can still come from there.
-void session_core::vacate(entry& e) noexcept {
-  ledger_.met(e.host.is_good() ? item_event::evicted : item_event::dropped, e);
-  if (e.host.is_good()) {
-    store_.evict(e);
-  } else {
-    store_.drop(e);
-  }
 }
 
 }  // namespace ferry::path

@@ -33,7 +33,7 @@ class scratch {
     return newest_;
   }
   /// The block is saved or freed.
-  [[nodiscard]] store::device_region let_go(slot of) noexcept {
+  [[nodiscard]] store::device_region take_out(slot of) noexcept {
     bytes_ -= regions_[of].bytes();
     idle_.push_back(of);
     return std::exchange(regions_[of], {});

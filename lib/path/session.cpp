@@ -18,6 +18,20 @@ namespace {
 
 constexpr std::uint64_t steps_remembered = 8;
 
+/// The settings may name the device too. Whatever they name, the session runs on the one that it is given.
+config for_device(device& on, config settings) {
+  std::string_view const named = settings.device;
+  std::string_view const given = on.capabilities().name;
+  bool const same = named == "auto" || named == given || (named == "cuda" && given.starts_with("cuda:"));
+  if (!same) {
+    throw invalid_argument(
+        fmt::format("the settings name the device {} (FERRY_DEVICE), but the session is given {}; make "
+                    "the device by make_device(settings), or set config.device to auto",
+                    named, given));
+  }
+  return settings;
+}
+
 store::store_limits limits_of(device& on, config const& settings) {
   auto const& has = on.capabilities();
   store::store_limits limits;
@@ -36,7 +50,7 @@ store::store_limits limits_of(device& on, config const& settings) {
 
 session_core::session_core(device& on, config settings)
     : device_(on),
-      settings_(std::move(settings)),
+      settings_(for_device(on, std::move(settings))),
       log_(settings_.log),
       store_(on, limits_of(on, settings_)),
       policy_(settings_),
@@ -56,17 +70,6 @@ session_core::~session_core() {
   wait_for_all_transfers();
 }
 
-void session_core::wait_for_all_transfers() noexcept {
-  try {
-    patience waiting(device_);
-    for (progress(); transfers_.under_way() > 0; progress()) waiting.wait();
-  } catch (deadlock_error const& stuck) {
-    log_.error("the session ends with transfers that never will: {}", stuck.what());
-  } catch (std::exception const& problem) {
-    log_.error("the session ends: {}", problem.what());
-  }
-}
-
 void session_core::close() noexcept {
   release_everything();
   name_idle_settings();
@@ -80,7 +83,7 @@ void session_core::release_everything() noexcept {
   for (auto e = live.begin(); e != live.end();) {
     entry& item = *e++;  // first, because releasing unlinks it
     ledger_.met(item_event::swept, item);
-    item.release_asked = true;
+    item.course.release_asked = true;
     release_if_unused(item);
   }
 }
@@ -90,6 +93,7 @@ void session_core::release_everything() noexcept {
 void session_core::name_idle_settings() noexcept {
   if (ledger_.totals().steps == 0 || in_step_ || settings_.given.empty()) return;
   try {
+    progress();
     for (auto const& one : stats().settings_without_effect) log_.info("{} had no effect: {}", one.variable, one.why);
   } catch (std::exception const& problem) {
     log_.info("which settings had no effect is not known: {}", problem.what());
@@ -119,14 +123,7 @@ void session_core::finish_log() noexcept {
   }
 }
 
-std::string session_core::explain() { return support::explain_losses(stats(), settings_); }
-
-/// From the step before, if it is over by now and that is news.
-void session_core::learn() {
-  if (!clock_.can_learn()) return;
-  ledger_.take_measurements(false);
-  adaptation_.note_learnt(clock_.learn());
-}
+std::string session_core::explain() const { return support::explain_losses(stats(), settings_); }
 
 std::optional<profile> session_core::recorded_profile() {
   if (in_step_) throw error("recorded_profile: a step is under way; call it after end_step");
@@ -135,15 +132,13 @@ std::optional<profile> session_core::recorded_profile() {
   return recorder_.take("recorded");
 }
 
-session_stats session_core::stats() {
-  progress();
-  ledger_.take_measurements(false);
-  ledger_.effects().placed_by_function = policy_.has_function();
-  ledger_.effects().weighed |= forecast_.has_weighed();
-  ledger_.effects().planned = adaptation_.has_planned();
-  ledger_.totals().plans = adaptation_.plans();
-  ledger_.totals().plan_changes = adaptation_.changes_in_steps();
-  return ledger_.stats(transfers_.link(), settings_);
+session_stats session_core::stats() const {
+  return ledger_.stats(transfers_.link(), settings_,
+                       {.plans = adaptation_.plans(),
+                        .plan_changes = adaptation_.changes_in_steps(),
+                        .planned = adaptation_.has_planned(),
+                        .placed_by_function = policy_.has_function(),
+                        .weighed = forecast_.has_weighed()});
 }
 
 void session_core::begin_step() {
@@ -181,7 +176,7 @@ void session_core::end_step() {
   progress();
   clock_.end_step(store_.events());
   for (auto& e : store_.live()) {
-    if (!e.restored) ledger_.count(reason::unused_at_end_of_step, e);
+    if (!e.course.restored) ledger_.count(reason::unused_at_end_of_step, e);
     if (e.leases > 0) {
       log_.warning("{} is still leased at the end of the step; it is released when its lease ends", to_string(e.key));
     }
@@ -228,105 +223,13 @@ void session_core::synchronize() {
   }
 }
 
-void session_core::require_step(char const* call) const {
-  if (!in_step_) throw error(fmt::format("{}: no step has begun; call begin_step first", call));
-}
-
-void session_core::require_own(stream_ref stream) const {
-  if (!stream) throw invalid_argument("the stream is null; pass the stream that the work is enqueued on");
-  if (stream.owner() != &device_) {
-    throw invalid_argument(
-        "the stream belongs to another device than the session; pass a stream of the session's device");
-  }
-}
-
-entry& session_core::require(item_key const& key) {
-  if (entry* const e = store_.find(key); e != nullptr && !e->release_asked) return *e;
-  auto const known = store_.entries().find(key);
-  bool const was_here = known != store_.entries().end() && known->second.saved_in_step == ledger_.totals().steps;
-  throw unknown_key(fmt::format("{} {}", to_string(key),
-                                was_here ? "has been released; restore it before you release it"
-                                         : "was not saved in this step; check its micro-batch, segment and name"));
-}
-
-void session_core::enter_segment(pass which, item_key const& key, stream_ref stream) {
-  if (clock_.is_in(which, key)) return;
-  clock_.entered(which, key, stream, store_.events());
-  if (recorder_.on()) recorder_.entered(which, key);
-  ledger_.steps().entered(which, key, stream);
-  bound_run_ahead();
-  // Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
-  learn();
-  if (follower_.is_active()) carry_out_plan(which, key, stream);
-}
-
-/// Would a bound of one segment, the default, have held the host back here?
-void session_core::note_run_ahead() {
-  if (ledger_.effects().ran_further_ahead || settings_.run_ahead == 1) return;
-  event_handle const one_before = clock_.mark_before(1);
-  if (one_before) ledger_.effects().ran_further_ahead = device_.query(one_before.ref()) == event_status::pending;
-}
-
-/// Bounds how far the host is ahead of the device, so that decisions are made with the true state of the
-/// transfers in hand.
-void session_core::bound_run_ahead() {
-  note_run_ahead();
-  event_handle const oldest = clock_.mark_before(settings_.run_ahead);
-  if (!oldest) return;
-  auto status = device_.query(oldest.ref());
-  if (status == event_status::pending) {
-    patience waiting(device_);
-    for (progress(); (status = device_.query(oldest.ref())) == event_status::pending; progress()) {
-      wait_while_ahead(waiting);
-    }
-    ledger_.held_back(waiting.waited_us());
-  }
-  if (status == event_status::failed) {
-    clock_.failure_reported();  // once
-    device_.synchronize(oldest.ref());
-  }
-}
-
-void session_core::progress() {
-  do {
-    while (transfer* const ended = transfers_.next_ended()) transfer_ended(*ended);
-    if (transfers_.any_deferred()) offload_deferred();
-    store_.notify_releases();
-    if (ledger_.measured_much()) ledger_.take_measurements(false);
-    if (prefetch_due_ && !room_.is_being_made() && in_step_) prefetch_ahead();
-  } while (transfers_.has_ended_at_once());
-}
-
-/// For when a call has done what it was for. What cannot be done for others now is tried again in the calls to come.
-void session_core::see_to_others(char const* call) {
-  try {
-    progress();
-  } catch (deadlock_error const&) {
-    throw;
-  } catch (error const& problem) {
-    log_.warning("after {}: {}", call, problem.what());
-  }
-}
-
-/// The device has a segment's work in its queue, so waking late costs nothing. Only what moves, or waits for room to
-/// move, wants to be seen to.
-void session_core::wait_while_ahead(patience& waiting) {
-  bool const moving = transfers_.under_way() > 0 || store_.pinned_tier().bytes().used_bytes() > 0;
-  waiting.wait(std::chrono::microseconds(moving ? 500 : 2000));
-}
-
 block session_core::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
   require_own(stream);
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
   ledger_.steps().allocated(stream);
   auto region = room_.make(bytes, purpose, stream);
-  try {
-    store_.device_tier().order_after_uses(region, stream);
-  } catch (error const&) {
-    store_.device_tier().free(std::move(region), {});
-    throw;
-  }
+  store_.device_tier().order_after_uses(region, stream);
   block made;
   made.core_ = this;
   made.address_ = region.address();
@@ -338,20 +241,11 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   return made;
 }
 
-void session_core::free(block& freed) noexcept {
-  {
-    event_handle const use = store_.events().record_if_alive(freed.stream_);
-    store_.device_tier().free(scratch_.let_go(freed.slot_), {&use, 1});
-  }  // given back before the pool may go with the last holder
-  prefetch_due_ = true;
-  drop_holder();
-}
-
 void session_core::release(item_key const& key) {
   require_step("release");
   entry& e = require(key);
   ledger_.met(item_event::release_asked, e);
-  e.release_asked = true;
+  e.course.release_asked = true;
   release_if_unused(e);
   see_to_others("release");
 }
@@ -381,7 +275,7 @@ path::session_core& of_this_process(path::session_core* core) {
 
 }  // namespace
 
-block::~block() {
+void block::free() noexcept {
   if (address_ != nullptr && core_->made_in().is_this_process()) core_->free(*this);
 }
 
@@ -398,6 +292,12 @@ void session::begin_step() { of_this_process(core_).begin_step(); }
 void session::end_step() { of_this_process(core_).end_step(); }
 void session::abandon_step() noexcept {
   if (core_ != nullptr && core_->made_in().is_this_process()) core_->abandon_step();
+}
+void session::enter_segment(pass which, std::uint32_t segment, stream_ref stream, std::uint32_t micro_batch) {
+  of_this_process(core_).enter_segment(which, {micro_batch, segment, {}}, stream);
+}
+void session::leave_segment() noexcept {
+  if (core_ != nullptr && core_->made_in().is_this_process()) core_->leave_segment();
 }
 void session::synchronize() { of_this_process(core_).synchronize(); }
 block session::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {

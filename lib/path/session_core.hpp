@@ -6,12 +6,9 @@
 // Blocks and leases hold the core, so that one that outlives its session still gives back its bytes.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +17,7 @@
 #include "decide/policy.hpp"
 #include "decide/profile_recorder.hpp"
 #include "decide/step_clock.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/session.hpp"
 #include "follow/adaptation.hpp"
 #include "follow/plan_follower.hpp"
@@ -38,7 +36,6 @@ namespace ferry::path {
 using decide::decision;
 using decide::forecast;
 using decide::need_order;
-using decide::pass;
 using decide::policy;
 using decide::profile_recorder;
 using decide::step_clock;
@@ -68,6 +65,9 @@ class session_core final : private room_path {
   void abandon_step() noexcept;
   void synchronize();
 
+  void enter_segment(pass which, item_key const& place, stream_ref stream);
+  void leave_segment() noexcept { clock_.declare(false); }
+
   [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose);
   void free(block& freed) noexcept;
 
@@ -86,8 +86,8 @@ class session_core final : private room_path {
   [[nodiscard]] outlook foresee(item_key const& key);
   void record_profile(bool on) noexcept { recorder_.record_always(on); }
   [[nodiscard]] std::optional<profile> recorded_profile();
-  [[nodiscard]] session_stats stats();
-  [[nodiscard]] std::string explain();
+  [[nodiscard]] session_stats stats() const;
+  [[nodiscard]] std::string explain() const;
   [[nodiscard]] config const& settings() const noexcept { return settings_; }
 
  private:
@@ -96,52 +96,41 @@ class session_core final : private room_path {
     if (--holders_.count == 0) delete this;
   }
 
-  // session.cpp: checks and the run-ahead bound
-  void release_everything() noexcept;
-  void leave_step();
+  // In this order each file calls only those above it; but bringing back and recomputing, which need each other, and
+  // room_, which calls back.
+
+  // session_core.cpp
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
   [[nodiscard]] entry& require(item_key const& key);
-  void bound_run_ahead();
-  void enter_segment(pass which, item_key const& key, stream_ref stream);
-  void progress() override;
-  void see_to_others(char const* call);
-  void wait_while_ahead(patience& waiting);
-  void wait_for_all_transfers() noexcept;
-
-  void note_run_ahead();
-  void learn();
-  void name_idle_settings() noexcept;
-  void finish_log() noexcept;
-
-  // change_budget.cpp
-  void change_budget();
-  [[nodiscard]] std::string holder_of_memory();
-  void wait_for_quiet_memory();
-  void resize_device_memory(std::size_t bytes);
-  void budget_changed(std::size_t before);
-
-  // save.cpp
-  lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
-                  recipe how);
   [[nodiscard]] lease lend(entry& e, stream_ref stream) noexcept;
   void release_if_unused(entry& e) noexcept;
-  void vacate(entry& e) noexcept override;
+  void give_up_device_bytes(entry& e) noexcept override;
 
   // offload.cpp
   void offload(entry& e) override;
   void offload_deferred();
   void offload_ended(transfer& ended, entry& e);
   void next_choice(entry& e, reason dropped, reason kept);
-  void transfer_ended(transfer& ended);
 
   // prefetch.cpp
   void prefetch(entry& e, device_region&& region, event_handle position = {});
-  [[nodiscard]] static bool may_be_sent_for(entry const& e) noexcept;
   void prefetch_ahead();
+  void fetch_planned();
+  void fetch_unplanned();
+  [[nodiscard]] std::optional<outlook> will_be_late(entry const& e);
   void prefetch_ended(transfer& ended, entry& e);
 
-  // restore.cpp
+  // progress.cpp
+  void progress() override;
+  void transfer_ended(transfer& ended);
+  void see_to_others(char const* call);
+  void wait_for_all_transfers() noexcept;
+  void bound_run_ahead();
+  void note_run_ahead();
+  void wait_while_ahead(patience& waiting);
+
+  // bring_back.cpp
   void bring_back(entry& e, stream_ref stream);
   [[nodiscard]] bool forget_device_copy(entry& e);
   void order_after_writer(entry& e, stream_ref stream);
@@ -151,14 +140,6 @@ class session_core final : private room_path {
   [[nodiscard]] std::optional<std::size_t> stop_prefetch(entry& e, stream_ref stream);
   [[nodiscard]] bool recompute_instead(entry& e, stream_ref stream, outlook const& seen, std::size_t rows_there = 0);
 
-  // follow_plan.cpp
-  [[nodiscard]] decision decide(entry& e);
-  void carry_out_plan(pass which, item_key const& key, stream_ref stream);
-  void fetch_planned();
-  void fetch_unplanned();
-  [[nodiscard]] std::optional<outlook> will_be_late(entry const& e);
-  void place_anew();
-
   // recompute.cpp
   void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {}, std::size_t rows_there = 0);
   void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there, bool ahead);
@@ -166,6 +147,33 @@ class session_core final : private room_path {
   [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   [[noreturn]] void throw_cycle(entry const& e) const;
+
+  // follow_plan.cpp
+  [[nodiscard]] decision decide(entry& e);
+  void carry_out_plan(pass which, item_key const& key, stream_ref stream);
+  void place_anew();
+
+  // segment.cpp
+  void infer_segment(pass which, item_key const& key, stream_ref stream);
+  void begin_segment(pass which, item_key const& place, stream_ref stream);
+  void learn();
+
+  // save.cpp; restore.cpp has but the verb
+  lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
+                  recipe how);
+
+  // change_budget.cpp
+  void change_budget();
+  [[nodiscard]] std::string holder_of_memory();
+  void wait_for_quiet_memory();
+  void resize_device_memory(std::size_t bytes);
+  void budget_changed(std::size_t before);
+
+  // session.cpp
+  void release_everything() noexcept;
+  void leave_step();
+  void name_idle_settings() noexcept;
+  void finish_log() noexcept;
 
   /// The session, its blocks and its leases: the last of them takes the core along.
   struct {

@@ -64,8 +64,8 @@ transfer_engine::~transfer_engine() {
 
 void transfer_engine::tell_listener(transfer_event what, transfer const& t) const {
   auto const phase = t.phase.load(std::memory_order_relaxed);
-  bool const out = t.direction == copy_direction::device_to_host;
-  bool const some = t.chunks_in_flight > 0;
+  bool const out = t.job.direction == copy_direction::device_to_host;
+  bool const some = t.progress.chunks_in_flight > 0;
   listener_->met(out ? "offload" : "fetch",
                  phase == transfer_phase::queued    ? "queued"
                  : phase == transfer_phase::issued  ? "issued"
@@ -168,7 +168,7 @@ bool transfer_engine::accept_submissions() {
   transfer* submitted = nullptr;
   while (submissions_.pop(submitted)) {
     if (listener_ != nullptr) listener_->take_over(&submissions_);
-    auto& lane = submitted->direction == copy_direction::device_to_host ? d2h_ : h2d_;
+    auto& lane = submitted->job.direction == copy_direction::device_to_host ? d2h_ : h2d_;
     met(transfer_event::accepted, *submitted);
     lane.waiting.push_back(submitted);
     ++accepted_;
@@ -185,7 +185,7 @@ bool transfer_engine::reap(copy_lane& lane) {
     if (status == event_status::pending) break;
     lane.first = (lane.first + 1) % lane.ring.size();
     --lane.in_flight;
-    --oldest.of->chunks_in_flight;
+    --oldest.of->progress.chunks_in_flight;
     lane.counters.in_flight_bytes.fetch_sub(oldest.bytes, std::memory_order_relaxed);
     publish_copying(lane);
     if (status == event_status::complete) {
@@ -235,15 +235,15 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
 
   transfer& t = *arrived.of;
   std::size_t const before = t.arrived_bytes.load(std::memory_order_relaxed);
-  if (before == 0) t.copying_since = started;
-  t.copying_until = now;
+  if (before == 0) t.result.copying_since = started;
+  t.result.copying_until = now;
   std::size_t const total = before + arrived.bytes;
-  met(total == t.bytes ? transfer_event::last_chunk_arrived : transfer_event::chunk_arrived, t);
+  met(total == t.job.bytes ? transfer_event::last_chunk_arrived : transfer_event::chunk_arrived, t);
   t.arrived_bytes.store(total, std::memory_order_release);
-  t.moved_us = microseconds_of(now - t.began);
-  if (total == t.bytes) {
+  t.result.moved_us = microseconds_of(now - t.progress.began);
+  if (total == t.job.bytes) {
     finish(t, verify(t) ? transfer_phase::completed : transfer_phase::failed);
-  } else if (t.chunks_in_flight == 0 && t.phase.load(std::memory_order_relaxed) == transfer_phase::stopped) {
+  } else if (t.progress.chunks_in_flight == 0 && t.phase.load(std::memory_order_relaxed) == transfer_phase::stopped) {
     finish(t, transfer_phase::abandoned);
   }
 }
@@ -251,17 +251,17 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
 bool transfer_engine::verify(transfer& arrived) {
   if (!options_.checksum) return true;
   auto const hash = [&](void const* address) {
-    if (listener_ != nullptr) listener_->host_access(reads(address, arrived.bytes), "checksum");
-    return XXH3_64bits(address, arrived.bytes);
+    if (listener_ != nullptr) listener_->host_access(reads(address, arrived.job.bytes), "checksum");
+    return XXH3_64bits(address, arrived.job.bytes);
   };
-  bool const offload = arrived.direction == copy_direction::device_to_host;
+  bool const offload = arrived.job.direction == copy_direction::device_to_host;
   bool const sees_device = device_.capabilities().host_addressable;
-  arrived.checksum = hash(offload || sees_device ? arrived.to : arrived.from);
+  arrived.result.checksum = hash(offload || sees_device ? arrived.job.to : arrived.job.from);
   std::uint64_t const expected =
-      !offload ? arrived.expected_checksum : (sees_device ? hash(arrived.from) : arrived.checksum);
-  if (arrived.checksum == expected) return true;
+      !offload ? arrived.job.expected_checksum : (sees_device ? hash(arrived.job.from) : arrived.result.checksum);
+  if (arrived.result.checksum == expected) return true;
   met(transfer_event::checksum_wrong, arrived);
-  arrived.failure = "the checksum of the copy does not match (FERRY_VERIFY=checksum)";
+  arrived.result.failure = "the checksum of the copy does not match (FERRY_VERIFY=checksum)";
   return false;
 }
 
@@ -276,7 +276,7 @@ void transfer_engine::recover(copy_lane& lane) {
   for (transfer* t : lane.failed) {
     met(transfer_event::drained, *t);
     std::erase(lane.waiting, t);
-    if (t->failure.empty()) t->failure = why;
+    if (t->result.failure.empty()) t->result.failure = why;
     finish(*t, transfer_phase::failed);
   }
   lane.failed.clear();
@@ -287,8 +287,10 @@ bool transfer_engine::handle_cancellations(copy_lane& lane) {
   bool const all = stopping_.load(std::memory_order_relaxed);
   return std::erase_if(lane.waiting, [&](transfer* t) {
            if (!all && !t->cancel.load(std::memory_order_acquire)) return false;
-           met(t->chunks_in_flight == 0 ? transfer_event::called_off_unsent : transfer_event::called_off_in_flight, *t);
-           if (t->chunks_in_flight == 0) {
+           met(t->progress.chunks_in_flight == 0 ? transfer_event::called_off_unsent
+                                                 : transfer_event::called_off_in_flight,
+               *t);
+           if (t->progress.chunks_in_flight == 0) {
              finish(*t, transfer_phase::abandoned);
            } else {
              stop(lane, *t);
@@ -309,13 +311,13 @@ void transfer_engine::stop(copy_lane& lane, transfer& cancelled) {
 
 void transfer_engine::record_done(copy_lane& lane, transfer& of) {
   device_.record(of.done, lane.copies);
-  ++of.times_done;
+  ++of.progress.times_done;
 }
 
 /// Chunks issued earlier may still be under way: `recover` ends the transfer once they are over.
 void transfer_engine::give_up(copy_lane& lane, transfer& failed, error const& cause) {
   met(transfer_event::call_refused, failed);
-  failed.failure = cause.what();
+  failed.result.failure = cause.what();
   lane.failing = true;
   lane.failed.push_back(&failed);
 }
@@ -339,13 +341,13 @@ transfer* transfer_engine::pick(copy_lane& lane) {
     transfer* const t = lane.waiting[i];
     bool const urgent = t->urgent.load(std::memory_order_relaxed);
     bool const sooner =
-        best == nullptr || (urgent && !best_urgent) || (urgent == best_urgent && t->priority < best->priority);
+        best == nullptr || (urgent && !best_urgent) || (urgent == best_urgent && t->job.priority < best->job.priority);
     if (sooner) {
       auto const gate = gates(*t);
       if (gate == event_status::failed) {
         lane.waiting.erase(lane.waiting.begin() + static_cast<std::ptrdiff_t>(i));
         met(transfer_event::producer_failed, *t);
-        t->failure = "the work that produces the item failed";
+        t->result.failure = "the work that produces the item failed";
         finish(*t, transfer_phase::failed);
         continue;
       }
@@ -360,45 +362,46 @@ transfer* transfer_engine::pick(copy_lane& lane) {
 }
 
 event_status transfer_engine::gates(transfer& waiting) {
-  if (waiting.gates_passed) return event_status::complete;
-  for (auto const& gate : waiting.gates) {
+  if (waiting.progress.gates_passed) return event_status::complete;
+  for (auto const& gate : waiting.job.gates) {
     auto const status = device_.query(gate.ref());
     if (status == event_status::pending) return status;
     // Bytes whose last user failed are as free as any; an item whose producer failed is garbage.
-    if (status == event_status::failed && waiting.direction == copy_direction::device_to_host) return status;
+    if (status == event_status::failed && waiting.job.direction == copy_direction::device_to_host) return status;
   }
-  waiting.gates_passed = true;
+  waiting.progress.gates_passed = true;
   return event_status::complete;
 }
 
 void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   auto const now = device_.now();
-  if (chosen.issued_bytes == 0) chosen.began = now;
+  if (chosen.issued_bytes == 0) chosen.progress.began = now;
   std::size_t const size = lane.ring.size();
   chunk& next = lane.ring[(lane.first + lane.in_flight) % size];
   chunk const& newest = lane.ring[(lane.first + lane.in_flight + size - 1) % size];
   next.of = &chosen;
-  next.bytes = std::min(options_.chunk_bytes, chosen.bytes - chosen.issued_bytes);
+  next.bytes = std::min(options_.chunk_bytes, chosen.job.bytes - chosen.issued_bytes);
   next.issued = now;
   next.met_idle_link = lane.in_flight == 0 || device_.query(newest.mark()) != event_status::pending;
-  next.is_last = chosen.issued_bytes + next.bytes == chosen.bytes;
+  next.is_last = chosen.issued_bytes + next.bytes == chosen.job.bytes;
   try {
     if (next.met_idle_link) device_.record(next.begin, lane.copies);
-    device_.copy(lane.copies, chosen.name, lane.direction, static_cast<std::byte*>(chosen.to) + chosen.issued_bytes,
-                 static_cast<std::byte const*>(chosen.from) + chosen.issued_bytes, next.bytes);
+    device_.copy(lane.copies, chosen.job.name, lane.direction,
+                 static_cast<std::byte*>(chosen.job.to) + chosen.issued_bytes,
+                 static_cast<std::byte const*>(chosen.job.from) + chosen.issued_bytes, next.bytes);
     if (next.is_last) {
       record_done(lane, chosen);
     } else {
       device_.record(next.own_mark, lane.copies);
     }
-    next.times_done = chosen.times_done;
+    next.times_done = chosen.progress.times_done;
   } catch (error const& e) {
     give_up(lane, chosen, e);
     return;
   }
   met(next.is_last ? transfer_event::last_chunk_issued : transfer_event::chunk_issued, chosen);
   chosen.issued_bytes.store(chosen.issued_bytes + next.bytes, std::memory_order_relaxed);
-  ++chosen.chunks_in_flight;
+  ++chosen.progress.chunks_in_flight;
   if (lane.in_flight++ == 0) publish_copying(lane);
   lane.counters.in_flight_bytes.fetch_add(next.bytes, std::memory_order_relaxed);
   if (next.is_last) {
@@ -408,7 +411,7 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
 }
 
 void transfer_engine::finish(transfer& ended, transfer_phase how) {
-  auto& counters = (ended.direction == copy_direction::device_to_host ? d2h_ : h2d_).counters;
+  auto& counters = (ended.job.direction == copy_direction::device_to_host ? d2h_ : h2d_).counters;
   add(how == transfer_phase::completed   ? counters.transfers
       : how == transfer_phase::abandoned ? counters.abandoned
                                          : counters.failed,

@@ -78,7 +78,7 @@ class transfer_engine final : private virtual_time::agent {
     /// That the link has passed it. A transfer's last chunk is marked by the transfer's own event, for one call less.
     [[nodiscard]] event_ref mark() const noexcept { return is_last ? of->done.ref() : own_mark.ref(); }
     /// The transfer may have ended meanwhile and be on its way again: its event marks another chunk then.
-    [[nodiscard]] bool is_still_marked() const noexcept { return !is_last || of->times_done == times_done; }
+    [[nodiscard]] bool is_still_marked() const noexcept { return !is_last || of->progress.times_done == times_done; }
     transfer* of = nullptr;
     std::size_t bytes = 0;
     event begin;  ///< of the copy, if the link was idle; otherwise that is the mark of the chunk before

@@ -11,7 +11,7 @@ using store::entry;
 void transfers::reserve() {
   if (!idle_.empty()) return;
   records_.push_back(std::make_unique<transfer>(device_));
-  records_.back()->gates.reserve(16);
+  records_.back()->job.gates.reserve(16);
   idle_.reserve(records_.size());
   idle_.push_back(records_.back().get());
 }
@@ -19,25 +19,25 @@ void transfers::reserve() {
 transfer& transfers::begin(entry& e, copy_direction direction) {
   transfer& t = *idle_.back();
   idle_.pop_back();
-  t.direction = direction;
-  t.bytes = e.bytes;
-  t.name = e.key.name;
-  t.priority = ++order_;
-  t.item = &e;
+  t.job.direction = direction;
+  t.job.bytes = e.bytes;
+  t.job.name = e.key.name;
+  t.job.priority = ++order_;
+  t.owner.item = &e;
   // Whose it is: the item may be released before what moves it has ended.
-  t.key = e.key;
-  t.saved_in_step = e.saved_in_step;
-  t.log_line = e.log_line;
+  t.owner.key = e.key;
+  t.owner.saved_in_step = e.saved_in_step;
+  t.owner.log_line = e.record.log_line;
   t.submitted = true;
   t.phase.store(transfer_phase::queued, std::memory_order_relaxed);
   t.cancel.store(false, std::memory_order_relaxed);
   t.urgent.store(false, std::memory_order_relaxed);
   t.arrived_bytes.store(0, std::memory_order_relaxed);
-  t.failure.clear();
-  t.moved_us = 0;
+  t.result.failure.clear();
+  t.result.moved_us = 0;
   t.issued_bytes.store(0, std::memory_order_relaxed);
-  t.chunks_in_flight = 0;
-  t.gates_passed = false;
+  t.progress.chunks_in_flight = 0;
+  t.progress.gates_passed = false;
   e.moving = &t;
   ++under_way_;
   return t;
@@ -49,14 +49,14 @@ transfer* transfers::next_ended() {
   --under_way_;
   ended->submitted = false;
   ended->in_flight = {};
-  ended->gates.clear();
+  ended->job.gates.clear();
   return ended;
 }
 
 std::uint64_t transfers::first_open_step() const noexcept {
   auto first = std::numeric_limits<std::uint64_t>::max();
   for (auto const& t : records_) {
-    if (t->submitted) first = std::min(first, t->saved_in_step);
+    if (t->submitted) first = std::min(first, t->owner.saved_in_step);
   }
   return first;
 }
@@ -65,8 +65,8 @@ std::size_t transfers::coming_bytes() const noexcept {
   std::size_t sum = 0;
   if (under_way_ == 0) return sum;
   for (auto const& t : records_) {
-    bool const comes = t->submitted && t->direction == copy_direction::host_to_device && !t->cancel;
-    if (comes) sum += t->bytes - t->arrived_bytes;
+    bool const comes = t->submitted && t->job.direction == copy_direction::host_to_device && !t->cancel;
+    if (comes) sum += t->job.bytes - t->arrived_bytes;
   }
   return sum;
 }

@@ -46,7 +46,7 @@ std::optional<std::pair<double, double>> copies_of(unsigned generation) {
 double positive(fields const& from, std::string_view key, double most) {
   double const value = from.number(key);
   if (value > 0 && limits::within(value, most)) return value;
-  throw misfit(from.place_of(key), fmt::format("is {}", value), fmt::format("give a number above 0, to {:g}", most));
+  throw bad_field(from.place_of(key), fmt::format("is {}", value), fmt::format("give a number above 0, to {:g}", most));
 }
 
 std::size_t gib(fields const& from, std::string_view key) {
@@ -57,27 +57,27 @@ std::size_t gib(fields const& from, std::string_view key) {
 rate rate_of(fields const& from, double most) {
   rate const of{positive(from, "peak", most), positive(from, "sustained", most)};
   if (of.sustained <= of.peak) return of;
-  throw misfit(from.place_of("sustained"), fmt::format("is {}, above the peak", of.sustained),
-               fmt::format("give at most {}", of.peak));
+  throw bad_field(from.place_of("sustained"), fmt::format("is {}, above the peak", of.sustained),
+                  fmt::format("give at most {}", of.peak));
 }
 
 std::string name_of(std::string text, std::string const& place) {
   bool const plain = std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
   if (!text.empty() && plain) return text;
-  throw misfit(place, fmt::format("is {}", support::quoted(text)), "give a name in plain letters");
+  throw bad_field(place, fmt::format("is {}", support::quoted(text)), "give a name in plain letters");
 }
 
 void read_link(fields const& from, gpu& to) {
   to.pcie_generation = from.index("generation");
   to.pcie_lanes = from.index("lanes");
   if (to.pcie_lanes == 0 || to.pcie_lanes > 16) {
-    throw misfit(from.place_of("lanes"), fmt::format("is {}", to.pcie_lanes), "give a number from 1 to 16");
+    throw bad_field(from.place_of("lanes"), fmt::format("is {}", to.pcie_lanes), "give a number from 1 to 16");
   }
   auto const known = copies_of(to.pcie_generation);
   bool const given = from.has("device_to_host_gbps") && from.has("host_to_device_gbps");
   if (!known && !given) {
-    throw misfit(from.place_of("generation"), fmt::format("is {}", to.pcie_generation),
-                 "give 3, 4 or 5, or device_to_host_gbps and host_to_device_gbps");
+    throw bad_field(from.place_of("generation"), fmt::format("is {}", to.pcie_generation),
+                    "give 3, 4 or 5, or device_to_host_gbps and host_to_device_gbps");
   }
   double const share = to.pcie_lanes / 16.0;
   auto const gbps = [&](std::string_view key, double of_16_lanes) {
@@ -94,7 +94,7 @@ gpu gpu_of(nlohmann::json const& row) {
   if (from.has("also")) {
     auto const& names = from.array("also");
     if (names.size() > most_names) {
-      throw misfit("also", fmt::format("has {} names", names.size()), fmt::format("give at most {}", most_names));
+      throw bad_field("also", fmt::format("has {} names", names.size()), fmt::format("give at most {}", most_names));
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
       made.also.push_back(name_of(text_of(names[i], "also", i, name_chars), fmt::format("also[{}]", i)));
@@ -183,11 +183,11 @@ void gpu_catalogue::read(std::istream& in) {
   std::vector<gpu> read_now;
   auto const take = [&](nlohmann::json const& row) {
     if (read_now.size() == most_gpus) {
-      throw misfit("", fmt::format("is more than {} GPUs", most_gpus), "leave those that you have");
+      throw bad_field("", fmt::format("is more than {} GPUs", most_gpus), "leave those that you have");
     }
     gpu made = gpu_of(row);
     if (std::ranges::find(read_now, made.name, &gpu::name) != read_now.end()) {
-      throw misfit("name", fmt::format("{} stands there twice", support::quoted(made.name)), "leave one of the two");
+      throw bad_field("name", fmt::format("{} stands there twice", support::quoted(made.name)), "leave one of the two");
     }
     read_now.push_back(std::move(made));
   };

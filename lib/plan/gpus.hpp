@@ -47,7 +47,7 @@ class gpu_catalogue {
   /// What the library ships.
   [[nodiscard]] static gpu_catalogue shipped();
 
-  /// Entries replace those of the same name; others are added. Throws: `misfit`, and nothing is changed.
+  /// Entries replace those of the same name; others are added. Throws: `bad_field`, and nothing is changed.
   void read(std::istream& in);
   /// The same from a file. Throws: `format_error` that names it.
   void read(std::filesystem::path const& file);

@@ -21,12 +21,13 @@ std::string link_text(link_speed const& link) {
 }
 
 void check_bytes(std::size_t value, std::string_view place) {
-  if (value > limits::bytes) throw misfit(std::string(place), fmt::format("is {}", value), "give bytes from 0 to 2^50");
+  if (value > limits::bytes)
+    throw bad_field(std::string(place), fmt::format("is {}", value), "give bytes from 0 to 2^50");
 }
 
 void check_number(double value, double most, std::string const& place) {
   if (limits::within(value, most)) return;
-  throw misfit(place, fmt::format("is {}", value), fmt::format("give a number from 0 to {:g}", most));
+  throw bad_field(place, fmt::format("is {}", value), fmt::format("give a number from 0 to {:g}", most));
 }
 
 void check_link(link_speed const& link, std::string const& place) {

@@ -28,11 +28,11 @@ std::string shown(json const& value) {
 // A place is put together only for messages: rows are read by the million.
 template <typename Place>
 std::string checked_text(json const& value, std::size_t most, Place const& place) {
-  if (!value.is_string()) throw misfit(place(), fmt::format("is {}", shown(value)), "give a text in quotes");
+  if (!value.is_string()) throw bad_field(place(), fmt::format("is {}", shown(value)), "give a text in quotes");
   auto const& text = value.get_ref<std::string const&>();
   if (text.size() > most) {
-    throw misfit(place(), fmt::format("{} is too long", support::quoted(text)),
-                 fmt::format("give at most {} characters", most));
+    throw bad_field(place(), fmt::format("{} is too long", support::quoted(text)),
+                    fmt::format("give at most {} characters", most));
   }
   return text;
 }
@@ -40,7 +40,7 @@ std::string checked_text(json const& value, std::size_t most, Place const& place
 template <typename Place>
 std::uint32_t checked_index(json const& value, Place const& place) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) {
-    throw misfit(place(), fmt::format("is {}", shown(value)), "give a whole number from 0 to 4294967295");
+    throw bad_field(place(), fmt::format("is {}", shown(value)), "give a whole number from 0 to 4294967295");
   }
   return value.get<std::uint32_t>();
 }
@@ -61,15 +61,16 @@ class row_parser final : public support::bounded_json {
 
   json take_document() {
     if (!document_.contains(version_key_)) {
-      throw misfit("", fmt::format("has no \"{}\"", version_key_), fmt::format("give the file of a {}", format_.kind));
+      throw bad_field("", fmt::format("has no \"{}\"", version_key_),
+                      fmt::format("give the file of a {}", format_.kind));
     }
     return std::move(document_);
   }
 
   bool parse_error(std::size_t /*position*/, std::string const& /*token*/,
                    nlohmann::detail::exception const& problem) override {
-    if (problem.id == number_overflow) throw misfit(path(), "is a number beyond all bounds", "correct it");
-    throw misfit("", support::one_line(words_of(problem), 300), "the file is damaged or no JSON: write it again");
+    if (problem.id == number_overflow) throw bad_field(path(), "is a number beyond all bounds", "correct it");
+    throw bad_field("", support::one_line(words_of(problem), 300), "the file is damaged or no JSON: write it again");
   }
 
  private:
@@ -87,23 +88,23 @@ class row_parser final : public support::bounded_json {
 
   void named(support::json_frame const& object) override {
     if (object.kind == support::json_frame::none) {
-      throw misfit(path_to_container(), "is an object", "give a single value");
+      throw bad_field(path_to_container(), "is an object", "give a single value");
     }
     auto const& known = format_.objects[object.kind].keys;
     if (std::ranges::find(known, std::string_view(object.key)) == known.end()) refuse_key(object.key, known);
-    if (object.value.contains(object.key)) throw misfit(path(), "stands there twice", "leave one of the two");
+    if (object.value.contains(object.key)) throw bad_field(path(), "stands there twice", "leave one of the two");
   }
 
   void member(support::json_frame const& object, json const& value) override {
     if (frames().size() != 1 || object.key != version_key_ || value == format_.version) return;
-    throw misfit(version_key_, fmt::format("is {}", shown(value)),
-                 fmt::format("this Ferry reads version {}: write the file again with it", format_.version));
+    throw bad_field(version_key_, fmt::format("is {}", shown(value)),
+                    fmt::format("this Ferry reads version {}: write the file again with it", format_.version));
   }
 
   void row(support::json_frame const& array, json const& value) override {
     try {
       format_.rows[array.rows].take(value);
-    } catch (misfit const& problem) {
+    } catch (bad_field const& problem) {
       throw problem.inside(path());
     }
   }
@@ -113,22 +114,24 @@ class row_parser final : public support::bounded_json {
     document_ = std::move(value);
   }
 
-  [[noreturn]] static void refuse_document() { throw misfit("", "is no object", "begin the file with {"); }
+  [[noreturn]] static void refuse_document() { throw bad_field("", "is no object", "begin the file with {"); }
 
   [[noreturn]] void refuse_key(std::string const& name, std::vector<std::string_view> const& known) const {
     bool const outermost = frames().size() == 1;
     if (outermost && name.starts_with("ferry_")) {
-      throw misfit("", fmt::format("is no {}: it says {}", format_.kind, support::quoted(name)),
-                   fmt::format("give the file of a {}", format_.kind));
+      throw bad_field("", fmt::format("is no {}: it says {}", format_.kind, support::quoted(name)),
+                      fmt::format("give the file of a {}", format_.kind));
     }
-    throw misfit(outermost ? "" : path_to_container(), fmt::format("has an unknown key {}", support::quoted(name)),
-                 fmt::format("known are {}", fmt::join(known, ", ")));
+    throw bad_field(outermost ? "" : path_to_container(), fmt::format("has an unknown key {}", support::quoted(name)),
+                    fmt::format("known are {}", fmt::join(known, ", ")));
   }
 
-  [[noreturn]] void too_deep() const override { throw misfit(path(), "is nested too deeply", "give a single value"); }
+  [[noreturn]] void too_deep() const override {
+    throw bad_field(path(), "is nested too deeply", "give a single value");
+  }
   [[noreturn]] void too_many() const override {
-    throw misfit(path(), fmt::format("is more than the {} values that belong together", limits::row_values),
-                 "it is no file of Ferry's: write it again");
+    throw bad_field(path(), fmt::format("is more than the {} values that belong together", limits::row_values),
+                    "it is no file of Ferry's: write it again");
   }
 
   file_format const& format_;
@@ -156,7 +159,7 @@ void with_file(std::filesystem::path const& file, std::function<void(std::istrea
     std::ifstream in(file, std::ios::binary);
     if (!in) refuse(fmt::format("cannot be opened: {}; check the path", std::generic_category().message(errno)));
     read(in);
-  } catch (misfit const& problem) {
+  } catch (bad_field const& problem) {
     refuse(problem.what());
   } catch (std::ios_base::failure const& problem) {
     refuse(fmt::format("cannot be read: {}; check the disk", problem.what()));
@@ -172,14 +175,14 @@ std::uint32_t index_of(json const& element, std::string_view array, std::size_t 
 }
 
 fields::fields(json const& object, std::string place) : object_(&object), place_(std::move(place)) {
-  if (!object.is_object()) throw misfit(place_, fmt::format("is {}", shown(object)), "give an object");
+  if (!object.is_object()) throw bad_field(place_, fmt::format("is {}", shown(object)), "give an object");
 }
 
 bool fields::has(std::string_view key) const { return object_->find(key) != object_->end(); }
 
 json const& fields::at(std::string_view key) const {
   auto const found = object_->find(key);
-  if (found == object_->end()) throw misfit(place_, fmt::format("has no \"{}\"", key), "add it");
+  if (found == object_->end()) throw bad_field(place_, fmt::format("has no \"{}\"", key), "add it");
   return *found;
 }
 
@@ -193,7 +196,7 @@ std::string fields::text(std::string_view key, std::size_t most) const {
 
 double fields::number(std::string_view key) const {
   json const& value = at(key);
-  if (!value.is_number()) throw misfit(place_of(key), fmt::format("is {}", shown(value)), "give a number");
+  if (!value.is_number()) throw bad_field(place_of(key), fmt::format("is {}", shown(value)), "give a number");
   return value.get<double>();
 }
 
@@ -202,7 +205,7 @@ double fields::number(std::string_view key, double fallback) const { return has(
 std::size_t fields::whole(std::string_view key) const {
   json const& value = at(key);
   if (!value.is_number_unsigned()) {
-    throw misfit(place_of(key), fmt::format("is {}", shown(value)), "give a whole number that is not negative");
+    throw bad_field(place_of(key), fmt::format("is {}", shown(value)), "give a whole number that is not negative");
   }
   return value.get<std::size_t>();
 }
@@ -219,13 +222,13 @@ std::uint32_t fields::index(std::string_view key, std::uint32_t fallback) const 
 
 bool fields::flag(std::string_view key) const {
   json const& value = at(key);
-  if (!value.is_boolean()) throw misfit(place_of(key), fmt::format("is {}", shown(value)), "give true or false");
+  if (!value.is_boolean()) throw bad_field(place_of(key), fmt::format("is {}", shown(value)), "give true or false");
   return value.get<bool>();
 }
 
 json const& fields::array(std::string_view key) const {
   json const& value = at(key);
-  if (!value.is_array()) throw misfit(place_of(key), fmt::format("is {}", shown(value)), "give an array");
+  if (!value.is_array()) throw bad_field(place_of(key), fmt::format("is {}", shown(value)), "give an array");
   return value;
 }
 

@@ -21,7 +21,7 @@
 
 namespace ferry::planning {
 
-using support::misfit;
+using support::bad_field;
 
 /// The kinds of objects of a format, by where they stand: the keys that lead to them, "segments.items".
 struct object_format {
@@ -43,13 +43,13 @@ struct file_format {
   std::vector<row_format> rows;
 };
 
-/// Parses `in`; returns the outermost object, with empty arrays where rows were. Throws: `misfit`.
+/// Parses `in`; returns the outermost object, with empty arrays where rows were. Throws: `bad_field`.
 [[nodiscard]] nlohmann::json read_rows(std::istream& in, file_format const& format);
 
 /// Opens `file` and calls `read`. Throws: `format_error` that names the file.
 void with_file(std::filesystem::path const& file, std::function<void(std::istream&)> const& read);
 
-/// The members of an object. Those without a fallback must be there. Throws: `misfit`, all functions.
+/// The members of an object. Those without a fallback must be there. Throws: `bad_field`, all functions.
 class fields {
  public:
   /// The object is lent. `place` is put in front of keys in messages.
@@ -75,7 +75,8 @@ class fields {
   std::string place_;
 };
 
-/// Element `i` of the row's `array`. Texts have at most `most` bytes: what is repeated stays small. Throws: `misfit`.
+/// Element `i` of the row's `array`. Texts have at most `most` bytes: what is repeated stays small. Throws:
+/// `bad_field`.
 [[nodiscard]] std::string text_of(nlohmann::json const& element, std::string_view array, std::size_t i,
                                   std::size_t most);
 [[nodiscard]] std::uint32_t index_of(nlohmann::json const& element, std::string_view array, std::size_t i);

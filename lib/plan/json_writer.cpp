@@ -11,7 +11,7 @@ std::string json_text(std::string_view text) {
   try {
     return nlohmann::json(text).dump();
   } catch (nlohmann::json::type_error const&) {
-    throw misfit("", "the name " + support::quoted(text) + " is not UTF-8", "JSON holds nothing else: rename it");
+    throw bad_field("", "the name " + support::quoted(text) + " is not UTF-8", "JSON holds nothing else: rename it");
   }
 }
 

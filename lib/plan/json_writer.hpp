@@ -8,7 +8,7 @@
 
 namespace ferry::planning {
 
-/// Throws: `misfit` if the text is not UTF-8.
+/// Throws: `bad_field` if the text is not UTF-8.
 [[nodiscard]] std::string json_text(std::string_view text);
 
 /// Puts the rows of an array on lines of their own.

@@ -28,9 +28,9 @@ class plan_checker {
     check_summary();
     for (std::size_t i = 0; i < plan_.items.size(); ++i) check_item(i);
     if (auto const twice = index_.settle()) {
-      throw misfit(fmt::format("items[{}]", twice->position),
-                   fmt::format("{} of segment {} stands there twice", support::quoted(twice->name), twice->segment),
-                   "leave one of the two");
+      throw bad_field(fmt::format("items[{}]", twice->position),
+                      fmt::format("{} of segment {} stands there twice", support::quoted(twice->name), twice->segment),
+                      "leave one of the two");
     }
     for (std::size_t i = 0; i < plan_.operations.size(); ++i) check_operation(i);
   }
@@ -51,16 +51,16 @@ class plan_checker {
 
   static void check_us(double value, place const& where) {
     if (limits::within(value, limits::all_us)) return;
-    throw misfit(where.str(), fmt::format("is {}", value), "give microseconds from 0 to 1e15");
+    throw bad_field(where.str(), fmt::format("is {}", value), "give microseconds from 0 to 1e15");
   }
   static void check_bytes(std::size_t value, std::size_t most, place const& where) {
     if (value > most)
-      throw misfit(where.str(), fmt::format("is {}", value), fmt::format("give bytes from 0 to {}", most));
+      throw bad_field(where.str(), fmt::format("is {}", value), fmt::format("give bytes from 0 to {}", most));
   }
   static void check_segment(std::uint32_t segment, place const& where) {
     if (segment < limits::segments) return;
-    throw misfit(where.str(), fmt::format("is {}", segment),
-                 fmt::format("give one from 0 to {}", limits::segments - 1));
+    throw bad_field(where.str(), fmt::format("is {}", segment),
+                    fmt::format("give one from 0 to {}", limits::segments - 1));
   }
   static void check_item_name(std::string const& name, place const& where) {
     if (name.empty() || name.size() > limits::name_chars) check_name(name, where.str());
@@ -69,7 +69,7 @@ class plan_checker {
     check_bytes(tier.limit, limits::all_bytes, (name + ".limit_bytes").c_str());
     check_bytes(tier.peak, limits::all_bytes, (name + ".peak_bytes").c_str());
     if (!limits::within(tier.average, static_cast<double>(limits::all_bytes))) {
-      throw misfit(name + ".average_bytes", fmt::format("is {}", tier.average), "give bytes from 0 to 2^53");
+      throw bad_field(name + ".average_bytes", fmt::format("is {}", tier.average), "give bytes from 0 to 2^53");
     }
   }
 
@@ -94,13 +94,14 @@ class plan_checker {
     check_item_name(one.operation, {"recomputed", i, "operation"});
     check_us(one.us, {"recomputed", i, "us"});
     if (!limits::within(one.flops, limits::flops)) {
-      throw misfit(place("recomputed", i, "flops").str(), fmt::format("is {}", one.flops), "give FLOPs from 0 to 1e24");
+      throw bad_field(place("recomputed", i, "flops").str(), fmt::format("is {}", one.flops),
+                      "give FLOPs from 0 to 1e24");
     }
   }
 
   void count() {
     auto const at_most = [](std::size_t most, std::size_t rows, char const* key) {
-      if (rows > most) throw misfit(key, fmt::format("has more than {} rows", most), "plan a smaller step");
+      if (rows > most) throw bad_field(key, fmt::format("has more than {} rows", most), "plan a smaller step");
     };
     at_most(limits::recomputed, plan_.recomputed.size(), "recomputed");
     at_most(limits::items, plan_.items.size(), "items");
@@ -111,7 +112,7 @@ class plan_checker {
       waits += one.after.size();
     }
     if (waits > limits::all_waits) {
-      throw misfit("operations", fmt::format("have more than {} waits", limits::all_waits), "plan a smaller step");
+      throw bad_field("operations", fmt::format("have more than {} waits", limits::all_waits), "plan a smaller step");
     }
     index_.reserve(plan_.items.size());
   }
@@ -132,35 +133,35 @@ class plan_checker {
     check_segment(one.segment, at("segment"));
     bool const whole_segment = one.what == kind::forward || one.what == kind::backward;
     if (whole_segment && !one.item.empty()) {
-      throw misfit(at("item").str(), fmt::format("is {}", support::quoted(one.item)),
-                   "forward and backward name no item");
+      throw bad_field(at("item").str(), fmt::format("is {}", support::quoted(one.item)),
+                      "forward and backward name no item");
     }
     if (!whole_segment && !index_.find(one.segment, one.item)) {
-      throw misfit(at("item").str(),
-                   fmt::format("{} of segment {} is not among the items", support::quoted(one.item), one.segment),
-                   "name one that is");
+      throw bad_field(at("item").str(),
+                      fmt::format("{} of segment {} is not among the items", support::quoted(one.item), one.segment),
+                      "name one that is");
     }
     if (one.position > computed_) {
-      throw misfit(at("position").str(), fmt::format("is {}", one.position),
-                   fmt::format("there are {} forwards, backwards and rebuilds", computed_));
+      throw bad_field(at("position").str(), fmt::format("is {}", one.position),
+                      fmt::format("there are {} forwards, backwards and rebuilds", computed_));
     }
     check_us(one.start_us, at("start_us"));
     check_us(one.end_us, at("end_us"));
     check_us(one.latest_start_us, at("latest_start_us"));
-    if (one.end_us < one.start_us) throw misfit(at("end_us").str(), "is before start_us", "correct one of them");
+    if (one.end_us < one.start_us) throw bad_field(at("end_us").str(), "is before start_us", "correct one of them");
     check_waits(i);
   }
 
   void check_waits(std::size_t i) const {
     auto const& after = plan_.operations[i].after;
     if (after.size() > limits::waits) {
-      throw misfit(place("operations", i, "after").str(), fmt::format("has {} entries", after.size()),
-                   fmt::format("give at most {}", limits::waits));
+      throw bad_field(place("operations", i, "after").str(), fmt::format("has {} entries", after.size()),
+                      fmt::format("give at most {}", limits::waits));
     }
     for (std::size_t k = 0; k < after.size(); ++k) {
       if (after[k] < i && transfers(plan_.operations[after[k]].what)) continue;
-      throw misfit(fmt::format("operations[{}].after[{}]", i, k), fmt::format("is {}", after[k]),
-                   "name an offload or fetch that stands before this operation");
+      throw bad_field(fmt::format("operations[{}].after[{}]", i, k), fmt::format("is {}", after[k]),
+                      "name an offload or fetch that stands before this operation");
     }
   }
 

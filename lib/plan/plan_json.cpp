@@ -30,8 +30,8 @@ placement placement_of(fields const& from) {
   for (placement const one : placements) {
     if (word == to_string(one)) return one;
   }
-  throw misfit(from.place_of("placement"), fmt::format("is {}", support::quoted(word)),
-               "give keep, offload or recompute");
+  throw bad_field(from.place_of("placement"), fmt::format("is {}", support::quoted(word)),
+                  "give keep, offload or recompute");
 }
 
 plan_operation::kind kind_of(fields const& from) {
@@ -39,8 +39,8 @@ plan_operation::kind kind_of(fields const& from) {
   for (std::size_t i = 0; i < operation_words.size(); ++i) {
     if (word == operation_words[i]) return static_cast<plan_operation::kind>(i);
   }
-  throw misfit(from.place_of("op"), fmt::format("is {}", support::quoted(word)),
-               fmt::format("give one of {}", fmt::join(operation_words, ", ")));
+  throw bad_field(from.place_of("op"), fmt::format("is {}", support::quoted(word)),
+                  fmt::format("give one of {}", fmt::join(operation_words, ", ")));
 }
 
 planned_bytes tier_of(fields const& from) {
@@ -94,7 +94,7 @@ class plan_parser {
 
   static void require_room(std::size_t count, std::size_t most) {
     if (count < most) return;
-    throw misfit("", fmt::format("is one more than the {} that a plan may have", most), "plan a smaller step");
+    throw bad_field("", fmt::format("is one more than the {} that a plan may have", most), "plan a smaller step");
   }
 
   void take_recomputed(json const& row) {
@@ -132,7 +132,8 @@ class plan_parser {
       json const& after = from.array("after");
       waits_ += after.size();
       if (waits_ > limits::all_waits) {
-        throw misfit("after", fmt::format("makes more than {} waits in all", limits::all_waits), "plan a smaller step");
+        throw bad_field("after", fmt::format("makes more than {} waits in all", limits::all_waits),
+                        "plan a smaller step");
       }
       one.after.reserve(after.size());
       for (std::size_t i = 0; i < after.size(); ++i) one.after.push_back(index_of(after[i], "after", i));

@@ -26,10 +26,10 @@ class profile_checker {
     count();
     for (std::size_t s = 0; s < step_.segments.size(); ++s) check_numbers(s);
     if (total_inputs_ > limits::all_inputs) {
-      throw misfit("segments", fmt::format("have more than {} inputs of recipes", limits::all_inputs), "join some");
+      throw bad_field("segments", fmt::format("have more than {} inputs of recipes", limits::all_inputs), "join some");
     }
     if (!limits::within(total_us_, limits::all_us)) {
-      throw misfit("segments", "all times together exceed 1e15 microseconds", "correct them");
+      throw bad_field("segments", "all times together exceed 1e15 microseconds", "correct them");
     }
     index_items();
     for (std::size_t s = 0; s < step_.segments.size(); ++s) check_recipes(s);
@@ -49,28 +49,28 @@ class profile_checker {
   }
 
   void count() const {
-    if (step_.segments.empty()) throw misfit("segments", "is empty", "a step has at least one");
+    if (step_.segments.empty()) throw bad_field("segments", "is empty", "a step has at least one");
     if (step_.segments.size() > limits::segments) {
-      throw misfit("segments", fmt::format("has more than {}", limits::segments), "join some");
+      throw bad_field("segments", fmt::format("has more than {}", limits::segments), "join some");
     }
     std::size_t items = 0;
     for (auto const& segment : step_.segments) items += segment.items.size();
     if (items > limits::items) {
-      throw misfit("segments", fmt::format("have more than {} items together", limits::items), "join some");
+      throw bad_field("segments", fmt::format("have more than {} items together", limits::items), "join some");
     }
   }
 
   template <typename Place>
   void check_us(double value, Place const& where) {
     if (!limits::within(value, limits::us)) {
-      throw misfit(where(), fmt::format("is {}", value), "give microseconds from 0 to 1e12");
+      throw bad_field(where(), fmt::format("is {}", value), "give microseconds from 0 to 1e12");
     }
     total_us_ += value;
   }
 
   template <typename Place>
   static void check_bytes(std::size_t value, Place const& where) {
-    if (value > limits::bytes) throw misfit(where(), fmt::format("is {}", value), "give bytes from 0 to 2^50");
+    if (value > limits::bytes) throw bad_field(where(), fmt::format("is {}", value), "give bytes from 0 to 2^50");
   }
 
   void check_numbers(std::size_t s) {
@@ -87,20 +87,20 @@ class profile_checker {
       check_bytes(item.bytes, [&] { return place(s, i, "bytes"); });
       total_bytes_ += item.bytes;
       if (total_bytes_ > limits::all_bytes) {
-        throw misfit(place(s, i, "bytes"), "makes all items together exceed 2^53 bytes", "correct them");
+        throw bad_field(place(s, i, "bytes"), "makes all items together exceed 2^53 bytes", "correct them");
       }
       total_inputs_ += item.inputs.size();
       if (item.recipe_us) check_us(*item.recipe_us, [&] { return place(s, i, "recipe_us"); });
       if (!limits::within(item.recipe_flops, limits::flops)) {
-        throw misfit(place(s, i, "flops"), fmt::format("is {}", item.recipe_flops), "give FLOPs from 0 to 1e24");
+        throw bad_field(place(s, i, "flops"), fmt::format("is {}", item.recipe_flops), "give FLOPs from 0 to 1e24");
       }
       if (!item.recipe_us && (!item.inputs.empty() || item.recipe_flops > 0)) {
-        throw misfit(place(s, i, item.inputs.empty() ? "flops" : "inputs"), "belongs to a recipe, and there is none",
-                     "give recipe_us as well, or leave it out");
+        throw bad_field(place(s, i, item.inputs.empty() ? "flops" : "inputs"), "belongs to a recipe, and there is none",
+                        "give recipe_us as well, or leave it out");
       }
       if (item.inputs.size() > limits::inputs) {
-        throw misfit(place(s, i, "inputs"), fmt::format("are {}", item.inputs.size()),
-                     fmt::format("a recipe reads at most {} items", limits::inputs));
+        throw bad_field(place(s, i, "inputs"), fmt::format("are {}", item.inputs.size()),
+                        fmt::format("a recipe reads at most {} items", limits::inputs));
       }
     }
   }
@@ -114,9 +114,9 @@ class profile_checker {
         index_.add(s, step_.segments[s].items[i].name, i);
     }
     if (auto const twice = index_.settle()) {
-      throw misfit(place(twice->segment, twice->position, "name"),
-                   fmt::format("{} stands in this segment twice", support::quoted(twice->name)),
-                   "rename one of the two");
+      throw bad_field(place(twice->segment, twice->position, "name"),
+                      fmt::format("{} stands in this segment twice", support::quoted(twice->name)),
+                      "rename one of the two");
     }
   }
 
@@ -129,14 +129,14 @@ class profile_checker {
         item_name const& input = items[i].inputs[k];
         auto const here = [&] { return place(s, i, fmt::format("inputs[{}]", k)); };
         if (input.segment > s) {
-          throw misfit(here(),
-                       fmt::format("{} is in segment {}, after this one", support::quoted(input.name), input.segment),
-                       "a recipe reads its own segment and those before it");
+          throw bad_field(
+              here(), fmt::format("{} is in segment {}, after this one", support::quoted(input.name), input.segment),
+              "a recipe reads its own segment and those before it");
         }
         auto const found = index_.find(input.segment, input.name);
         if (!found) {
-          throw misfit(here(), fmt::format("segment {} has no item {}", input.segment, support::quoted(input.name)),
-                       "name one that it has");
+          throw bad_field(here(), fmt::format("segment {} has no item {}", input.segment, support::quoted(input.name)),
+                          "name one that it has");
         }
         if (input.segment == s) reads[i].push_back(*found);
       }
@@ -178,8 +178,8 @@ class profile_checker {
     }
     names.push_back(trail.size() - at + 1 > most_names ? "... itself"
                                                        : support::quoted(step_.segments[s].items[again].name));
-    throw misfit(place(s, again, "inputs"), fmt::format("{}: a recipe that needs itself", fmt::join(names, " needs ")),
-                 "break the cycle");
+    throw bad_field(place(s, again, "inputs"),
+                    fmt::format("{}: a recipe that needs itself", fmt::join(names, " needs ")), "break the cycle");
   }
 
   void check_need_order() const {
@@ -188,15 +188,16 @@ class profile_checker {
     for (std::size_t i = 0; i < step_.need_order.size(); ++i) {
       item_name const& item = step_.need_order[i];
       if (!index_.find(item.segment, item.name)) {
-        throw misfit("need_order", fmt::format("segment {} has no item {}", item.segment, support::quoted(item.name)),
-                     "name one that it has");
+        throw bad_field("need_order",
+                        fmt::format("segment {} has no item {}", item.segment, support::quoted(item.name)),
+                        "name one that it has");
       }
       seen.add(item.segment, item.name, i);
     }
     if (auto const twice = seen.settle()) {
-      throw misfit("need_order",
-                   fmt::format("{} of segment {} stands there twice", support::quoted(twice->name), twice->segment),
-                   "leave its first need");
+      throw bad_field("need_order",
+                      fmt::format("{} of segment {} stands there twice", support::quoted(twice->name), twice->segment),
+                      "leave its first need");
     }
   }
 
@@ -211,16 +212,16 @@ class profile_checker {
 }  // namespace
 
 void check_name(std::string_view name, std::string const& place) {
-  if (name.empty()) throw misfit(place, "is empty", "give a name");
+  if (name.empty()) throw bad_field(place, "is empty", "give a name");
   if (name.size() <= limits::name_chars) return;
-  throw misfit(place, fmt::format("{} is too long", support::quoted(name)),
-               fmt::format("give at most {} characters", limits::name_chars));
+  throw bad_field(place, fmt::format("{} is too long", support::quoted(name)),
+                  fmt::format("give at most {} characters", limits::name_chars));
 }
 
 void check_text(std::string_view text, std::string const& place) {
   if (text.size() <= limits::text_chars) return;
-  throw misfit(place, fmt::format("{} is too long", support::quoted(text)),
-               fmt::format("give at most {} characters", limits::text_chars));
+  throw bad_field(place, fmt::format("{} is too long", support::quoted(text)),
+                  fmt::format("give at most {} characters", limits::text_chars));
 }
 
 void check_profile(profile const& step, std::span<std::uint32_t const> rows) { profile_checker(step, rows).run(); }

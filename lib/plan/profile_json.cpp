@@ -54,7 +54,8 @@ class profile_parser {
   /// Items wait for the end of their segment, which may repeat them.
   void take_item(json const& row) {
     if (items_.size() + items_so_far_ == limits::items) {
-      throw misfit("", fmt::format("is one more than the {} items that a step may have", limits::items), "join some");
+      throw bad_field("", fmt::format("is one more than the {} items that a step may have", limits::items),
+                      "join some");
     }
     fields const from(row);
     profile_item item;
@@ -70,8 +71,8 @@ class profile_parser {
     if (!item.has("inputs")) return {};
     json const& from = item.array("inputs");
     if (from.size() > limits::inputs) {
-      throw misfit("inputs", fmt::format("are {}", from.size()),
-                   fmt::format("a recipe reads at most {} items", limits::inputs));
+      throw bad_field("inputs", fmt::format("are {}", from.size()),
+                      fmt::format("a recipe reads at most {} items", limits::inputs));
     }
     std::vector<relative_input> inputs;
     for (std::size_t i = 0; i < from.size(); ++i) {
@@ -87,8 +88,8 @@ class profile_parser {
 
   static std::uint32_t segments_back(fields const& input) {
     if (input.number("back", 0) < 0) {
-      throw misfit(input.place_of("back"), "is negative: a later segment",
-                   "a recipe reads its own segment and those before it");
+      throw bad_field(input.place_of("back"), "is negative: a later segment",
+                      "a recipe reads its own segment and those before it");
     }
     return input.index("back", 0);
   }
@@ -103,16 +104,16 @@ class profile_parser {
     static_cast<void>(from.array("items"));
     std::size_t const repeat = from.whole("repeat", 1);
     if (repeat < 1 || repeat > limits::segments - step_.segments.size()) {
-      throw misfit("repeat", fmt::format("is {}", repeat),
-                   fmt::format("give at least 1, and at most {} segments in all", limits::segments));
+      throw bad_field("repeat", fmt::format("is {}", repeat),
+                      fmt::format("give at least 1, and at most {} segments in all", limits::segments));
     }
     if (repeat * items_.size() > limits::items - items_so_far_) {
-      throw misfit("repeat", fmt::format("makes more than {} items", limits::items), "give a smaller one");
+      throw bad_field("repeat", fmt::format("makes more than {} items", limits::items), "give a smaller one");
     }
     std::size_t inputs = 0;
     for (auto const& of_item : inputs_) inputs += of_item.size();
     if (repeat * inputs > limits::all_inputs - inputs_so_far_) {
-      throw misfit("items", fmt::format("make more than {} inputs of recipes", limits::all_inputs), "join some");
+      throw bad_field("items", fmt::format("make more than {} inputs of recipes", limits::all_inputs), "join some");
     }
     inputs_so_far_ += repeat * inputs;
     segment.items = std::exchange(items_, {});
@@ -134,8 +135,8 @@ class profile_parser {
       for (std::size_t k = 0; k < inputs_[i].size(); ++k) {
         relative_input const& input = inputs_[i][k];
         if (input.back > here) {
-          throw misfit(fmt::format("items[{}].inputs[{}].back", i, k),
-                       fmt::format("is {} in segment {}", input.back, here), "there is nothing before segment 0");
+          throw bad_field(fmt::format("items[{}].inputs[{}].back", i, k),
+                          fmt::format("is {} in segment {}", input.back, here), "there is nothing before segment 0");
         }
         segment.items[i].inputs.push_back({static_cast<std::uint32_t>(here - input.back), input.name});
       }
@@ -147,11 +148,11 @@ class profile_parser {
     std::uint32_t const first = from.index("from");
     std::uint32_t const last = from.index("to", first);
     if (first >= limits::segments || last > first) {
-      throw misfit("", fmt::format("goes from {} to {}", first, last), "backward goes down: give from >= to");
+      throw bad_field("", fmt::format("goes from {} to {}", first, last), "backward goes down: give from >= to");
     }
     json const& names = from.array("items");
     if ((first - last + 1) * names.size() > limits::items - step_.need_order.size()) {
-      throw misfit("", fmt::format("makes more than {} needs", limits::items), "name each item once");
+      throw bad_field("", fmt::format("makes more than {} needs", limits::items), "name each item once");
     }
     for (std::uint32_t segment = first + 1; segment-- > last;) {
       for (std::size_t i = 0; i < names.size(); ++i) {

@@ -283,6 +283,7 @@ simulation simulate(profile const& step, hardware const& on, simulation_options 
     note_plan(result, k, on_sim.followed());
   }
   result.step_us = result.steps_us.back();
+  on_sim.synchronize();  // what has ended is in the figures
   result.stats = on_sim.stats();
   if (auto const* const followed = on_sim.followed()) result.planned = *followed;
   return result;

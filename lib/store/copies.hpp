@@ -99,7 +99,7 @@ class device_copy {
 class host_copy {
  public:
   explicit operator bool() const noexcept { return static_cast<bool>(place_); }
-  [[nodiscard]] void* address() const noexcept { return place_.address; }
+  [[nodiscard]] void* address() const noexcept { return place_.address(); }
   /// The device bytes may go without a copy.
   [[nodiscard]] bool is_good() const noexcept { return good_; }
   [[nodiscard]] std::uint64_t checksum() const noexcept { return checksum_; }

@@ -28,7 +28,7 @@ std::optional<device_region> device_pool::adopt(void* address, std::size_t bytes
   auto held = slab_.bytes().reserve(bytes);
   if (!held) return std::nullopt;
   adopted_bytes_ += bytes;
-  return device_region{slab_piece{address, bytes, std::move(*held), {}}, true};
+  return device_region{slab_piece(address, bytes, std::move(*held)), true};
 }
 
 void device_pool::free(device_region&& region, std::span<event_handle const> uses) noexcept {
@@ -36,16 +36,14 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
   if (region.adopted) {
     adopted_bytes_ -= region.bytes();
   } else {
-    auto const& place = region.piece.place;
+    auto const& place = region.piece.place();
     ++frees_;
     std::size_t const fences_before = fences_.size();
     for (auto const& mark : uses) {
       if (mark && pending(mark)) fences_.push_back({place.offset, place.offset + place.bytes, frees_, mark});
     }
-    if (by_address_ || fences_.size() == fences_before) {
-      slab_.free(std::move(region.piece));
-    } else {
-      region.piece.held = {};  // the bytes are free, their old addresses are not
+    if (!by_address_ && fences_.size() > fences_before) {
+      region.piece.count_no_more();
       resting_.push_back({std::move(region.piece), frees_});
     }
   }
@@ -56,8 +54,8 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
 template <typename Visit>
 void device_pool::for_earlier_uses(device_region const& region, Visit visit) {
   if (region.adopted) return;
-  std::size_t const begin = region.piece.place.offset;
-  std::size_t const end = begin + region.piece.place.bytes;
+  std::size_t const begin = region.piece.place().offset;
+  std::size_t const end = begin + region.piece.place().bytes;
   auto const overlaps = [&](fence const& f) { return f.begin < end && begin < f.end; };
   if (by_address_) {
     for (auto& f : fences_) {
@@ -90,9 +88,7 @@ void device_pool::return_addresses(bool all) {
     for (; f != fences_.end() && f->free_order <= freed.free_order; ++f) {
       in_use |= f->free_order == freed.free_order && pending(f->mark);
     }
-    if (in_use && !all) return false;
-    slab_.free(std::move(freed.piece));
-    return true;
+    return all || !in_use;
   });
 }
 

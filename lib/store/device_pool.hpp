@@ -23,14 +23,15 @@
 
 namespace ferry::store {
 
-/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer.
+/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer. One that has been used goes back
+/// by `device_pool::free`, with the marks of its uses; so does adopted memory. One that nobody has used may just go.
 struct device_region {
   slab_piece piece;
   bool adopted = false;
 
   explicit operator bool() const noexcept { return static_cast<bool>(piece); }
-  [[nodiscard]] void* address() const noexcept { return piece.address; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return piece.bytes; }
+  [[nodiscard]] void* address() const noexcept { return piece.address(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return piece.bytes(); }
 };
 
 class device_pool {

@@ -60,7 +60,8 @@ void entry::advance(item_state to) {
 }
 
 bool entry::reaches_beyond_segment() const {
-  return std::ranges::any_of(how->inputs.keys(), [&](item_key const& input) { return input.segment != key.segment; });
+  return std::ranges::any_of(rebuild.how->inputs.keys(),
+                             [&](item_key const& input) { return input.segment != key.segment; });
 }
 
 void entry::add_use(stream_ref stream) {

@@ -23,8 +23,36 @@ namespace ferry::store {
 
 using list_hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
+/// How an item can be rebuilt.
+struct item_rebuild {
+  bool possible = false;        ///< `how` is in force
+  bool was_possible = false;    ///< when it was last saved
+  double us = -1;               ///< how long that takes; below zero if it is not known
+  std::unique_ptr<recipe> how;  ///< on its own, for it is large and seldom looked at; kept for the next step
+};
+
+/// What the path wants with an item, in this step.
+struct item_course {
+  static constexpr std::uint32_t never = ~std::uint32_t{0};
+  std::uint32_t first_need = never;  ///< position among the restores of the last step
+  std::uint32_t last_need = never;
+  placement where = placement::keep;
+  bool may_drop = false;       ///< dropping it to make room is allowed
+  bool restored = false;       ///< in this step
+  bool release_asked = false;  ///< done with, as soon as the last lease ends
+  std::string failure;         ///< why the last way back from the host failed
+};
+
+/// What observers have noted of an item.
+struct item_record {
+  item_stats stats;     ///< of all steps
+  double moved_us = 0;  ///< time its transfers took, hidden or not
+  static constexpr std::uint32_t no_line = ~std::uint32_t{0};
+  std::uint32_t log_line = no_line;  ///< its place in the log of the step that saved it
+};
+
 struct entry {
-  explicit entry(item_key const& name) : key(name) { stats.key = name; }
+  explicit entry(item_key const& name) : key(name) { record.stats.key = name; }
   entry(entry const&) = delete;
   entry& operator=(entry const&) = delete;
 
@@ -41,28 +69,15 @@ struct entry {
   boost::container::small_vector<event_handle, 2> uses;
   std::uint64_t save_order = 0;  ///< position among all saves
   std::uint64_t saved_in_step = 0;
-  static constexpr std::uint32_t never = ~std::uint32_t{0};
-  std::uint32_t first_need = never;  ///< position among the restores of the last step
-  std::uint32_t last_need = never;
   std::uint32_t leases = 0;
-  placement where = placement::keep;
-  bool has_recipe = false;     ///< `how` is in force
-  bool had_recipe = false;     ///< when it was last saved
-  bool may_drop = false;       ///< dropping it to make room is allowed
-  bool restored = false;       ///< in this step
-  bool release_asked = false;  ///< done with, as soon as the last lease ends
   /// The transfer that touches this item's bytes; they may not go before it has ended.
   transfer* moving = nullptr;
   list_hook in_save_order;
   list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
-  item_stats stats;            ///< of all steps
-
-  std::unique_ptr<recipe> how;     ///< apart, for it is large and seldom looked at; kept for the next step
-  release_callback on_release;     ///< with adopted memory
-  std::string failure;             ///< why the last way back from the host failed
-  double moved_us = 0;             ///< time its transfers took, hidden or not
-  std::uint32_t log_line = never;  ///< its place in the log of the step that saved it
-  double recipe_us = -1;           ///< how long its recipe takes; below zero if that is not known
+  item_course course;
+  item_rebuild rebuild;
+  item_record record;
+  release_callback on_release;  ///< with adopted memory
 
   [[nodiscard]] item_state state() const noexcept { return state_; }
   /// Throws: `internal_error` for a transition that the path does not have.
@@ -75,7 +90,7 @@ struct entry {
   [[nodiscard]] bool idle() const noexcept { return leases == 0 && moving == nullptr; }
   /// Its recipe, if it has one, makes it again: it was dropped, or is to be as soon as it can.
   [[nodiscard]] bool to_be_rebuilt() const noexcept {
-    return state_ == item_state::dropped || where == placement::recompute;
+    return state_ == item_state::dropped || course.where == placement::recompute;
   }
   /// Its recipe reads other segments. Requires: it has one.
   [[nodiscard]] bool reaches_beyond_segment() const;

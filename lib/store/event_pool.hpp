@@ -61,8 +61,7 @@ class event_pool {
   /// The same, or nothing where that fails: for marks that nobody's bytes depend on.
   [[nodiscard]] event_handle record_if_possible(stream_ref stream, event_timing timing = event_timing::off) noexcept;
   /// The same for a stream that may have been destroyed: then its work is over and there is nothing to mark.
-  [[nodiscard]] event_handle record_if_alive(stream_ref stream,
-                                             event_timing timing = event_timing::off) noexcept;
+  [[nodiscard]] event_handle record_if_alive(stream_ref stream, event_timing timing = event_timing::off) noexcept;
 
  private:
   device& device_;

@@ -14,7 +14,7 @@ enum class item_event : std::uint8_t {
   saved,
   needed,            ///< by the trainer
   needed_by_recipe,  ///< of another item
-  let_go,            ///< the last lease has ended
+  lease_ended,       ///< the last lease has ended
   release_asked,
   swept,  ///< the step, or the session, has ended
   offload_begun,
@@ -36,15 +36,30 @@ enum class item_event : std::uint8_t {
   dropped,
   found_lost,
 };
-inline constexpr std::array item_event_names{
-    std::string_view("saved"), std::string_view("needed"), std::string_view("needed by a recipe"),
-    std::string_view("let go"), std::string_view("release asked"), std::string_view("swept"),
-    std::string_view("offload begun"), std::string_view("offload deferred"), std::string_view("offload called off"),
-    std::string_view("offload completed"), std::string_view("offload abandoned"), std::string_view("offload failed"),
-    std::string_view("fetch begun"), std::string_view("fetch called off"), std::string_view("fetch completed"),
-    std::string_view("fetch abandoned"), std::string_view("fetch failed"), std::string_view("left behind"),
-    std::string_view("recipe begun"), std::string_view("recipe enqueued"), std::string_view("recipe failed"),
-    std::string_view("evicted"), std::string_view("dropped"), std::string_view("found lost")};
+inline constexpr std::array item_event_names{std::string_view("saved"),
+                                             std::string_view("needed"),
+                                             std::string_view("needed by a recipe"),
+                                             std::string_view("lease ended"),
+                                             std::string_view("release asked"),
+                                             std::string_view("swept"),
+                                             std::string_view("offload begun"),
+                                             std::string_view("offload deferred"),
+                                             std::string_view("offload called off"),
+                                             std::string_view("offload completed"),
+                                             std::string_view("offload abandoned"),
+                                             std::string_view("offload failed"),
+                                             std::string_view("fetch begun"),
+                                             std::string_view("fetch called off"),
+                                             std::string_view("fetch completed"),
+                                             std::string_view("fetch abandoned"),
+                                             std::string_view("fetch failed"),
+                                             std::string_view("left behind"),
+                                             std::string_view("recipe begun"),
+                                             std::string_view("recipe enqueued"),
+                                             std::string_view("recipe failed"),
+                                             std::string_view("evicted"),
+                                             std::string_view("dropped"),
+                                             std::string_view("found lost")};
 
 enum class transfer_event : std::uint8_t {
   accepted,
@@ -60,11 +75,18 @@ enum class transfer_event : std::uint8_t {
   called_off_in_flight,
   drained,  ///< nothing of it is under way any more after a failure
 };
-inline constexpr std::array transfer_event_names{
-    std::string_view("accepted"), std::string_view("producer failed"), std::string_view("chunk issued"),
-    std::string_view("last chunk issued"), std::string_view("call refused"), std::string_view("chunk arrived"),
-    std::string_view("last chunk arrived"), std::string_view("chunk failed"), std::string_view("checksum wrong"),
-    std::string_view("called off unsent"), std::string_view("called off in flight"), std::string_view("drained")};
+inline constexpr std::array transfer_event_names{std::string_view("accepted"),
+                                                 std::string_view("producer failed"),
+                                                 std::string_view("chunk issued"),
+                                                 std::string_view("last chunk issued"),
+                                                 std::string_view("call refused"),
+                                                 std::string_view("chunk arrived"),
+                                                 std::string_view("last chunk arrived"),
+                                                 std::string_view("chunk failed"),
+                                                 std::string_view("checksum wrong"),
+                                                 std::string_view("called off unsent"),
+                                                 std::string_view("called off in flight"),
+                                                 std::string_view("drained")};
 
 [[nodiscard]] constexpr std::string_view to_string(item_event what) noexcept {
   return item_event_names[static_cast<std::size_t>(what)];

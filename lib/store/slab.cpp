@@ -46,14 +46,19 @@ std::optional<slab_piece> slab::allocate(std::size_t bytes, label const& name) {
   if (!place) return std::nullopt;
   void* const address = memory_.as<std::byte>() + place->offset;
   if (auto* order = device_.order()) order->allocated(address, bytes, name);
-  return slab_piece{address, bytes, std::move(*held), *place};
+  slab_piece piece(address, bytes, std::move(*held));
+  piece.from_ = this;
+  piece.place_ = *place;
+  return piece;
 }
 
-void slab::free(slab_piece&& piece) noexcept {
-  if (!piece) return;
-  if (auto* order = device_.order()) order->freed(piece.address, piece.bytes);
-  arena_.free(piece.place);
-  piece = {};
+slab_piece::~slab_piece() {
+  if (from_ != nullptr) from_->give_back(*this);
+}
+
+void slab::give_back(slab_piece const& piece) noexcept {
+  if (auto* order = device_.order()) order->freed(piece.address_, piece.bytes_);
+  arena_.free(piece.place_);
 }
 
 tier_stats slab::stats() const {

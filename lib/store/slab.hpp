@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "device/arena.hpp"
 #include "ferry/device.hpp"
@@ -13,25 +14,59 @@
 
 namespace ferry::store {
 
-/// Bytes of a slab that are handed out. Owned by whoever holds it until given back with `slab::free`.
-struct slab_piece {
-  void* address = nullptr;
-  std::size_t bytes = 0;  ///< as asked
-  reservation held;
-  arena::block place;
+class slab;
 
-  explicit operator bool() const noexcept { return address != nullptr; }
+/// Bytes of a slab that are handed out, given back with their share of its budget when the piece goes. Requires then:
+/// nothing touches the bytes any more, or whoever is handed them next is ordered after it.
+class slab_piece {
+ public:
+  slab_piece() noexcept = default;
+  /// Memory from elsewhere: only its bytes are counted.
+  slab_piece(void* address, std::size_t bytes, reservation held) noexcept
+      : address_(address), bytes_(bytes), held_(std::move(held)) {}
+  slab_piece(slab_piece&& other) noexcept { swap(other); }
+  slab_piece& operator=(slab_piece&& other) noexcept {
+    slab_piece taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~slab_piece();
+
+  explicit operator bool() const noexcept { return address_ != nullptr; }
+  [[nodiscard]] void* address() const noexcept { return address_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Of the budget, which counts whole units.
+  [[nodiscard]] std::size_t counted_bytes() const noexcept { return held_.bytes(); }
+  [[nodiscard]] arena::block const& place() const noexcept { return place_; }
+  /// The bytes are free, though their addresses are not.
+  void count_no_more() noexcept { reservation const gone = std::move(held_); }
+
+ private:
+  friend class slab;
+  void swap(slab_piece& other) noexcept {
+    std::swap(from_, other.from_);
+    std::swap(address_, other.address_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(held_, other.held_);
+    std::swap(place_, other.place_);
+  }
+
+  slab* from_ = nullptr;  // null for memory from elsewhere
+  void* address_ = nullptr;
+  std::size_t bytes_ = 0;  // as asked
+  reservation held_;
+  arena::block place_;
 };
 
 class slab {
  public:
   /// `bytes` may be zero: then there is never room.
   slab(device& owner, memory_space space, std::size_t bytes);
+  slab(slab const&) = delete;
+  slab& operator=(slab const&) = delete;
 
   /// Nothing when the budget is used up or no gap is large enough.
   [[nodiscard]] std::optional<slab_piece> allocate(std::size_t bytes, label const& name);
-  /// Requires: nothing touches the bytes any more, or whoever is handed them next is ordered after it.
-  void free(slab_piece&& piece) noexcept;
 
   /// Gives the memory back to the device and takes this many bytes instead. Throws: as `device::allocate`; the slab is
   /// then as it was, or empty if others have taken what it had.
@@ -44,7 +79,9 @@ class slab {
   [[nodiscard]] tier_stats stats() const;
 
  private:
+  friend class slab_piece;
   void take(std::size_t bytes);
+  void give_back(slab_piece const& piece) noexcept;
 
   device& device_;
   memory_space space_;

@@ -113,20 +113,20 @@ void tiered_store::give_back(device_region&& region, release_callback&& on_relea
 void tiered_store::release(entry& e) {
   if (transfer* const t = std::exchange(e.moving, nullptr)) {
     t->cancel.store(true, std::memory_order_release);
-    t->item = nullptr;
-    t->orphaned = true;
+    t->owner.item = nullptr;
+    t->orphans.any = true;
     auto const marks = take_marks(e);
-    t->orphaned_uses.assign(marks.begin(), marks.end());
-    t->orphaned_device = e.device.replace();
-    t->orphaned_pinned = e.host.replace();
-    t->orphaned_release = std::move(e.on_release);
+    t->orphans.uses.assign(marks.begin(), marks.end());
+    t->orphans.device = e.device.replace();
+    t->orphans.pinned = e.host.replace();
+    t->orphans.release = std::move(e.on_release);
   }
   vacate(e);
-  pinned_.free(e.host.replace());
+  e.host.replace();
   e.advance(item_state::released);
-  e.release_asked = false;
-  if (e.has_recipe) e.how->enqueue.reset();
-  e.has_recipe = false;
+  e.course.release_asked = false;
+  if (e.rebuild.possible) e.rebuild.how->enqueue.reset();
+  e.rebuild.possible = false;
   // Backward goes on with the item saved before this one.
   auto const place = live_.iterator_to(e);
   likely_ = place == live_.begin() ? nullptr : &*std::prev(place);
@@ -135,11 +135,11 @@ void tiered_store::release(entry& e) {
 }
 
 void tiered_store::free_orphans(transfer& ended) {
-  if (!ended.orphaned) return;
-  ended.orphaned = false;
-  give_back(std::exchange(ended.orphaned_device, {}), std::move(ended.orphaned_release), ended.orphaned_uses);
-  pinned_.free(std::exchange(ended.orphaned_pinned, {}));
-  ended.orphaned_uses.clear();
+  if (!ended.orphans.any) return;
+  ended.orphans.any = false;
+  give_back(std::exchange(ended.orphans.device, {}), std::move(ended.orphans.release), ended.orphans.uses);
+  ended.orphans.pinned = {};
+  ended.orphans.uses.clear();
 }
 
 bool tiered_store::tell_if_unused(adopted_release& waiting) {

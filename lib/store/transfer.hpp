@@ -27,10 +27,8 @@ enum class transfer_phase : std::uint8_t {
   failed,     ///< ended: `failure` says why
 };
 
-struct transfer {
-  explicit transfer(device& owner) : done(owner, event_timing::on) {}
-
-  // Set before it is submitted, and untouched until it has ended.
+/// What is to be copied. Set before it is submitted, and untouched until it has ended.
+struct transfer_job {
   copy_direction direction = copy_direction::device_to_host;
   void* to = nullptr;
   void const* from = nullptr;
@@ -40,20 +38,53 @@ struct transfer {
   /// Nothing is issued before these are complete; a failed one fails an offload, which would copy garbage.
   std::vector<event_handle> gates;
   std::uint64_t expected_checksum = 0;  ///< with FERRY_VERIFY=checksum, for the way back
+};
 
-  // The session's own notes.
-  bool submitted = false;
-  bool orphaned = false;       ///< its item was released meanwhile; what it still touches of it is below
-  std::uint32_t log_line = 0;  // whose it is on the books, with the next two, whatever becomes of the item
+/// Whose bytes they are, whatever becomes of the item.
+struct transfer_owner {
+  entry* item = nullptr;  ///< null once it has been released
   item_key key;
   std::uint64_t saved_in_step = 0;
-  entry* item = nullptr;  ///< null once it has been released
+  std::uint32_t log_line = 0;
+};
+
+/// What a transfer still touches of an item released meanwhile; freed when it has ended.
+struct transfer_orphans {
+  bool any = false;
+  device_region device;
+  slab_piece pinned;
+  std::vector<event_handle> uses;
+  release_callback release;
+};
+
+/// What has become of it. Written by the engine, read by the session once it has ended.
+struct transfer_result {
+  std::string failure;
+  std::uint64_t checksum = 0;
+  double moved_us = 0;
+  // When bytes were under way, on the device's clock: without the time that its first chunk was queued behind others.
+  std::chrono::nanoseconds copying_since{0};
+  std::chrono::nanoseconds copying_until{0};
+};
+
+/// The engine's own notes.
+struct transfer_progress {
+  std::uint64_t times_done = 0;  ///< how often `done` was recorded
+  std::uint32_t chunks_in_flight = 0;
+  bool gates_passed = false;
+  std::chrono::nanoseconds began{0};  ///< on the device's clock
+};
+
+struct transfer {
+  explicit transfer(device& on) : done(on, event_timing::on) {}
+
+  transfer_job job;
+
+  // The session's own notes.
+  transfer_owner owner;
+  bool submitted = false;
   reservation in_flight;
-  // What the transfer still touches of an item released meanwhile; freed when it has ended.
-  device_region orphaned_device;
-  slab_piece orphaned_pinned;
-  std::vector<event_handle> orphaned_uses;
-  release_callback orphaned_release;
+  transfer_orphans orphans;
   device_region left_behind;  ///< bytes it may still write, which its item has given up for others
 
   // Shared while submitted.
@@ -68,20 +99,9 @@ struct transfer {
     return issued_bytes.load(std::memory_order_relaxed) - arrived;
   }
 
-  // Written by the engine, read by the session once it has ended (`done` from `issued` or `stopped` on).
-  event done;
-  std::string failure;
-  std::uint64_t checksum = 0;
-  double moved_us = 0;
-  // When bytes were under way, on the device's clock: without the time that its first chunk was queued behind others.
-  std::chrono::nanoseconds copying_since{0};
-  std::chrono::nanoseconds copying_until{0};
-
-  // The engine's own.
-  std::uint64_t times_done = 0;  ///< how often `done` was recorded
-  std::uint32_t chunks_in_flight = 0;
-  bool gates_passed = false;
-  std::chrono::nanoseconds began{0};  ///< on the device's clock
+  event done;  ///< recorded by the engine; to be read from `issued` or `stopped` on
+  transfer_result result;
+  transfer_progress progress;
 };
 
 }  // namespace ferry::store

@@ -14,13 +14,13 @@ std::string message_of(std::string_view place, std::string_view problem, std::st
 
 }  // namespace
 
-misfit::misfit(std::string place, std::string problem, std::string fix)
+bad_field::bad_field(std::string place, std::string problem, std::string fix)
     : format_error(message_of(place, problem, fix)),
       place_(std::move(place)),
       problem_(std::move(problem)),
       fix_(std::move(fix)) {}
 
-misfit misfit::inside(std::string_view outer) const {
+bad_field bad_field::inside(std::string_view outer) const {
   bool const joined = place_.empty() || place_.front() == '[';
   return {fmt::format("{}{}{}", outer, joined ? "" : ".", place_), problem_, fix_};
 }
@@ -30,13 +30,13 @@ bounded_source::bounded_source(std::streambuf& from, std::size_t most_bytes, std
 
 bounded_source::int_type bounded_source::underflow() {
   if (read_bytes_ - done_bytes_ > most_token_bytes) {
-    throw misfit("", "has a text, a number or a gap of more than 1 MiB", "it is no file of Ferry's: write it again");
+    throw bad_field("", "has a text, a number or a gap of more than 1 MiB", "it is no file of Ferry's: write it again");
   }
   auto const count = from_.sgetn(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
   if (count <= 0) return traits_type::eof();
   read_bytes_ += static_cast<std::size_t>(count);
   if (read_bytes_ > most_bytes_) {
-    throw misfit("", fmt::format("is larger than {} MiB", most_bytes_ >> 20), fix_);
+    throw bad_field("", fmt::format("is larger than {} MiB", most_bytes_ >> 20), fix_);
   }
   setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
   return traits_type::to_int_type(buffer_.front());

@@ -19,11 +19,11 @@ namespace ferry::support {
 
 /// What is wrong, where, and what to do about it. The place is that inside a file or a value; whoever knows what it is
 /// inside of puts that in front.
-class misfit : public format_error {
+class bad_field : public format_error {
  public:
-  misfit(std::string place, std::string problem, std::string fix);
+  bad_field(std::string place, std::string problem, std::string fix);
   /// The same, seen from outside: "items[2]" inside "segments[3]" is "segments[3].items[2]".
-  [[nodiscard]] misfit inside(std::string_view outer) const;
+  [[nodiscard]] bad_field inside(std::string_view outer) const;
 
  private:
   std::string place_;
@@ -36,7 +36,7 @@ inline constexpr std::size_t most_token_bytes = std::size_t{1} << 20;
 
 class bounded_source final : public std::streambuf {
  public:
-  /// `from` is lent. `fix` is what to do about a file of more than `most_bytes`. Reading throws: `misfit`.
+  /// `from` is lent. `fix` is what to do about a file of more than `most_bytes`. Reading throws: `bad_field`.
   bounded_source(std::streambuf& from, std::size_t most_bytes, std::string fix);
 
   /// The parser got somewhere: what it held of the text is done with.

@@ -177,8 +177,7 @@ constexpr std::array settings_table{
         "FERRY_INSURE", "plans ferry only what could be rebuilt from what stays, unless that costs too much",
         "on or off"),
     row<&config::adapt, word_value<bool, switch_words>, word_text<bool, switch_words>>(
-        "FERRY_ADAPT", "plan again when steps are not as forecast",
-        "on or off"),
+        "FERRY_ADAPT", "plan again when steps are not as forecast", "on or off"),
     row<&config::plan_effort, plan_effort, plan_effort_text>(
         "FERRY_PLAN_EFFORT",
         "moves of each search for a plan, whatever time they take, so that a step's plan is always the same; auto "

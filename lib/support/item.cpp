@@ -44,11 +44,11 @@ std::string_view to_string(item_state state) noexcept {
 }
 
 item_list::item_list(std::span<item_key const> keys) {
-  if (keys.size() > max_items) {
-    throw invalid_argument(fmt::format("a recipe names {} inputs, at most {} are possible; save a packed input instead",
-                                       keys.size(), max_items));
+  if (keys.size() > in_place) {
+    many_.assign(keys.begin(), keys.end());
+    return;
   }
-  std::copy(keys.begin(), keys.end(), keys_.begin());
+  std::copy(keys.begin(), keys.end(), few_.begin());
   size_ = keys.size();
 }
 

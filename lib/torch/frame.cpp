@@ -183,7 +183,6 @@ recipe frame::recipe_of(std::shared_ptr<frame> const& from, std::size_t output, 
       return {};
     }
   }
-  if (keys.size() > item_list::max_items) return {};
   recipe how;
   how.inputs = item_list(keys);
   how.enqueue = [share = frame_share(from), output, shape = std::make_unique<form>(tensor)](

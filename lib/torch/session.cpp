@@ -39,6 +39,7 @@ session::session(std::shared_ptr<device> on, config settings) {
 
 void session::begin_step() { state_->begin_step(); }
 void session::end_step() { state_->end_step(); }
+void session::abandon_step() noexcept { state_->abandon_step(); }
 
 void session::leave_alone(::torch::nn::Module const& module) {
   for (auto const& parameter : module.parameters()) state_->leave_alone(parameter);

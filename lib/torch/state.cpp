@@ -74,6 +74,16 @@ void state::begin_step() {
 void state::end_step() {
   hold const held(*this);
   core_->end_step();
+  leave_step();
+}
+
+void state::abandon_step() noexcept {
+  hold const held(*this);
+  core_->abandon_step();
+  leave_step();
+}
+
+void state::leave_step() noexcept {
   in_step_ = false;
   by_storage_.clear();
   std::erase_if(excluded_, [](auto const& named) { return named.second.expired(); });

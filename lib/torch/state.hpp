@@ -86,6 +86,7 @@ class state : public std::enable_shared_from_this<state> {
 
   void begin_step();
   void end_step();
+  void abandon_step() noexcept;
   void leave_alone(at::Tensor const& tensor);
   void with(std::function<void(ferry::session&)> const& use);
   [[nodiscard]] adapter_stats adapter() const;
@@ -121,6 +122,7 @@ class state : public std::enable_shared_from_this<state> {
   void count(left_alone why) noexcept { stayed[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  void leave_step() noexcept;
   class hold;
 
   [[nodiscard]] std::shared_ptr<item> known(c10::Storage const& storage, std::uint32_t version);

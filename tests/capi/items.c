@@ -202,7 +202,7 @@ static void test_order_of_calls(void) {
   ferry_lease* lease = NULL;
   void* memory = NULL;
   unnamed.name = NULL;
-  long_name.name = "a name that is longer than anything";
+  long_name.name = "a name that is longer than anything anybody has ever called such work";
   FAILS(FERRY_ERROR_WRONG_STATE, "call begin_step first", ferry_session_end_step(made.session));
   FAILS(FERRY_ERROR_WRONG_STATE, "call begin_step first",
         ferry_session_restore(made.session, &key, made.stream, &lease, &memory));
@@ -223,7 +223,7 @@ static void test_order_of_calls(void) {
         ferry_session_save(made.session, NULL, block, made.stream, NULL, NULL));
   FAILS(FERRY_ERROR_INVALID_ARGUMENT, "name the item",
         ferry_session_save(made.session, &unnamed, block, made.stream, NULL, NULL));
-  FAILS(FERRY_ERROR_INVALID_ARGUMENT, "longer than 31",
+  FAILS(FERRY_ERROR_INVALID_ARGUMENT, "longer than 63",
         ferry_session_save(made.session, &long_name, block, made.stream, NULL, NULL));
   FAILS(FERRY_ERROR_INVALID_HANDLE, "'stream' is null",
         ferry_session_save(made.session, &key, block, NULL, NULL, NULL));

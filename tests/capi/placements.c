@@ -65,10 +65,20 @@ static void test_function(void) {
   OK(ferry_session_restore(made.session, &key, made.stream, &lease, NULL));
   OK(ferry_lease_end(lease));
 
+  /* Where the trainer says that it is. */
+  OK(ferry_session_enter_segment(made.session, 1, 0, 7, made.stream));
+  FAILS(FERRY_ERROR_WRONG_STATE, "leave that one first",
+        ferry_session_enter_segment(made.session, 1, 0, 6, made.stream));
+  OK(ferry_session_leave_segment(made.session));
+  OK(ferry_session_leave_segment(made.session));
+  FAILS(FERRY_ERROR_INVALID_HANDLE, "'stream' is null", ferry_session_enter_segment(made.session, 0, 0, 6, NULL));
+
   /* A step that cannot be gone on with: its keys are free again. */
   OK(ferry_session_abandon_step(made.session));
   OK(ferry_session_abandon_step(made.session));
   FAILS(FERRY_ERROR_WRONG_STATE, "no step has begun", ferry_session_release(made.session, &key));
+  FAILS(FERRY_ERROR_WRONG_STATE, "no step has begun",
+        ferry_session_enter_segment(made.session, 0, 0, 0, made.stream));
   OK(ferry_session_begin_step(made.session));
   OK(ferry_session_set_placement(made.session, NULL, NULL));
   key.segment = 8;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ferry/nn/ops_cuda.hpp"
+#include "ferry/plan.hpp"
 #include "nn/training_fixture.hpp"
 #include "support/gpu.hpp"
 

@@ -64,5 +64,17 @@ while IFS=: read -r file included; do
     complain "$file includes \"$included\", which does not say that it is shared with tools/"
 done < <(includes tools)
 
+# What a trainer includes brings in neither planner nor simulator, and C no header of C++.
+reached=(ferry/ferry.hpp)
+for ((i = 0; i < ${#reached[@]}; ++i)); do
+  while IFS=: read -r _ included; do
+    [[ " ${reached[*]} " == *" $included "* ]] || reached+=("$included")
+  done < <(grep -HE '^#include "ferry/' "include/${reached[i]}" | sed -E 's/:#include "([^"]+)".*/:\1/')
+done
+for header in plan model_profile simulate torch; do
+  [[ " ${reached[*]} " != *" ferry/$header.hpp "* ]] || complain "ferry/ferry.hpp brings in ferry/$header.hpp"
+done
+! grep -HE '^#include.*\.hpp' include/ferry/*.h || complain "the header of C above includes a header of C++"
+
 ((failures == 0)) || exit 1
 echo "all includes point downwards"

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "ferry/plan.hpp"
 #include "nn/training_fixture.hpp"
 
 namespace {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ferry/plan.hpp"
 #include "nn/training_fixture.hpp"
 
 namespace {
@@ -81,7 +82,8 @@ TEST(BudgetChangePlan, OfOurOwnIsMadeAnewAndAGivenOneStays) {
   {
     session on(*world.on, settings);
     auto const step_until_planned = [&] {
-      for (int i = 0; i < 10'000 && on.followed() == nullptr; ++i) static_cast<void>(world.in_training.step(on, text()));
+      for (int i = 0; i < 10'000 && on.followed() == nullptr; ++i)
+        static_cast<void>(world.in_training.step(on, text()));
       return on.followed() != nullptr;
     };
     ASSERT_TRUE(step_until_planned());

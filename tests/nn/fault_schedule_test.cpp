@@ -4,6 +4,7 @@
 //
 // FAULT_SCHEDULES=n runs n schedules of each test, and FAULT_SEED=s one schedule only.
 #include "support/fault_schedule.hpp"
+#include "ferry/plan.hpp"
 
 #include <gtest/gtest.h>
 

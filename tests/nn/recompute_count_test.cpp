@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/plan.hpp"
 #include "nn/observed_ops.hpp"
 #include "nn/training_fixture.hpp"
 

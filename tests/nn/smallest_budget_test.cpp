@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ferry/error.hpp"
+#include "ferry/plan.hpp"
 #include "nn/training_fixture.hpp"
 
 namespace {
@@ -39,7 +40,7 @@ gpt_shape shape_of_several_units(attention_form attention) {
 /// Exact to a unit: real steps run with the figure, and do not with two units less.
 TEST(SmallestBudget, IsEnoughAndHardlyMore) {
   for (policy_choice const& policy : {policy_choice{policy_kind::keep}, policy_choice{policy_kind::recompute},
-                                     policy_choice{policy_kind::every, 2}, policy_choice{policy_kind::sqrt}}) {
+                                      policy_choice{policy_kind::every, 2}, policy_choice{policy_kind::sqrt}}) {
     for (auto const attention : {attention_form::tiled, attention_form::whole}) {
       std::uint32_t const accumulate = attention == attention_form::tiled ? 1 : 2;
       SCOPED_TRACE(::testing::Message() << static_cast<int>(policy.kind) << " " << to_string(attention));

@@ -141,21 +141,20 @@ RC_GTEST_PROP(StoreProperty, SlabPiecesNeverOverlap, ()) {
       if (piece) held.push_back(std::move(*piece));
     } else {
       std::swap(held[*any_of<std::size_t>(0, held.size())], held.back());
-      tested.free(std::move(held.back()));
       held.pop_back();
     }
     std::ranges::sort(held, {}, &ferry::store::slab_piece::address);
     std::size_t sum = 0;
     for (std::size_t k = 0; k < held.size(); ++k) {
-      auto const* const end = static_cast<std::byte*>(held[k].address) + held[k].bytes;
-      bool const apart = k + 1 == held.size() || end <= held[k + 1].address;  // RC_ASSERT evaluates both sides of ||
+      auto const* const end = static_cast<std::byte*>(held[k].address()) + held[k].bytes();
+      bool const apart = k + 1 == held.size() || end <= held[k + 1].address();  // RC_ASSERT evaluates both sides of ||
       RC_ASSERT(apart);
-      sum += (held[k].bytes + 255) / 256 * 256;
+      sum += (held[k].bytes() + 255) / 256 * 256;
     }
     RC_ASSERT(tested.bytes().used_bytes() == sum);
     RC_ASSERT(sum <= capacity);
   }
-  for (auto& piece : held) tested.free(std::move(piece));
+  held.clear();
   RC_ASSERT(tested.bytes().used_bytes() == 0U);
   RC_ASSERT(tested.stats().fragmentation == 0.0);
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "ferry/plan.hpp"
 #include "support/chain_training.hpp"
 #include "support/fault_schedule.hpp"
 #include "support/test_devices.hpp"

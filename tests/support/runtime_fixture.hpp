@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
+#include "ferry/plan.hpp"
 
 namespace ferry::testing {
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
+#include "ferry/plan.hpp"
 
 namespace ferry::testing {
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "ferry/ferry.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/simulate.hpp"
 #include "support/session_fixture.hpp"
 #include "support/sim_chain.hpp"

@@ -18,7 +18,6 @@ namespace ferry::follow {
 namespace {
 
 using namespace std::chrono_literals;
-using decide::pass;
 
 class AdaptationAlone : public ::testing::Test {
  protected:
@@ -51,7 +50,7 @@ class AdaptationAlone : public ::testing::Test {
       auto& e = store_.admit({0, s, "h"});
       store_.make_resident(e, std::move(*store_.device_tier().allocate(item_bytes, "h")),
                            store_.events().record(compute_));
-      e.stats.bytes = item_bytes;
+      e.record.stats.bytes = item_bytes;
       if (recorder_.on()) recorder_.saved(e);
     }
     for (std::uint32_t s = segments; s-- > 0;) {

@@ -1,5 +1,5 @@
-// Calls to the device that fail, one at a time: whoever calls Ferry again gets every byte, nothing is given back twice or
-// never, and a failure on a stream is told to whoever enqueued the work, not swallowed on the way.
+// Calls to the device that fail, one at a time: whoever calls Ferry again gets every byte, nothing is given back twice
+// or never, and a failure on a stream is told to whoever enqueued the work, not swallowed on the way.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -93,10 +93,10 @@ class Forecast : public LinkView {
     auto& e = store_.admit({0, segment, name});
     store_.make_resident(e, std::move(*region), store_.events().record(stream_));
     if (recipe_us >= 0) {
-      e.has_recipe = true;
-      e.how = std::make_unique<recipe>();
-      e.how->inputs = inputs;
-      e.recipe_us = recipe_us;
+      e.rebuild.possible = true;
+      e.rebuild.how = std::make_unique<recipe>();
+      e.rebuild.how->inputs = inputs;
+      e.rebuild.us = recipe_us;
     }
     return e;
   }
@@ -129,7 +129,7 @@ TEST_F(Forecast, TheRecipeIsTakenIfItIsSoonerByMoreThanTheTolerance) {
   EXPECT_EQ(seen.transfer_us, 110);
   EXPECT_EQ(seen.recipe_us, 104);
   EXPECT_TRUE(forecast_->has_weighed());
-  shorter.recipe_us = 105;
+  shorter.rebuild.us = 105;
   EXPECT_FALSE(forecast_->recipe_is_sooner(shorter, seen));
   auto& none = saved("b");
   host(none);
@@ -142,7 +142,7 @@ TEST_F(Forecast, InputsComeByLinkOrByTheirOwnRecipeWhicheverIsSooner) {
   EXPECT_EQ(forecast_->rebuild_us(e, unknown_us, 0), 30) << "it is there";
   host(input);
   EXPECT_EQ(forecast_->rebuild_us(e, unknown_us, 0), 50) << "its recipe takes 20, the link 110";
-  input.recipe_us = 500;
+  input.rebuild.us = 500;
   EXPECT_EQ(forecast_->rebuild_us(e, unknown_us, 0), 30 + 110);
   EXPECT_EQ(forecast_->rebuild_us(e, unknown_us, 60), 30 + 50) << "60 of them are hidden";
   EXPECT_EQ(forecast_->rebuild_us(input, unknown_us, 0), 500);
@@ -188,7 +188,7 @@ TEST_F(Forecast, AFetchThatComesLaterThanTheRecipeIsLate) {
 
 TEST_F(Forecast, WholeRowsNeedNotBeRebuilt) {
   auto& e = saved("a", 40);
-  e.how->rows = 10;
+  e.rebuild.how->rows = 10;
   EXPECT_EQ(forecast_->whole_rows(e, 35'000), 3U);
   EXPECT_EQ(forecast_->whole_rows(e, bytes), 9U) << "a recipe has something to do";
   EXPECT_EQ(forecast_->part_of_recipe_us(e, 3), 12);

@@ -23,10 +23,10 @@ class Ledger : public ::testing::Test {
     settings_.log = log_level::off;
     ledger_.emplace(*device_, settings_, log_, store_, clock_);
     clock_.begin_step();
-    clock_.entered(decide::pass::forward, {0, 0, "a"}, compute_, store_.events());
+    clock_.entered(pass::forward, {0, 0, "a"}, compute_, store_.events());
     auto region = store_.device_tier().allocate(bytes, "a");
     store_.make_resident(item_, std::move(*region), store_.events().record(compute_));
-    item_.stats.bytes = bytes;
+    item_.record.stats.bytes = bytes;
   }
   ~Ledger() override { store_.release(item_); }
   /// One kernel long.
@@ -35,7 +35,7 @@ class Ledger : public ::testing::Test {
     device_->launch(compute_, "kernel", {}, [] {});
     ledger_->measure(what, &item_, std::move(from), compute_);
   }
-  session_stats stats() { return ledger_->stats(link_, settings_); }
+  session_stats stats() { return ledger_->stats(link_, settings_, {}); }
 
   config settings_;
   support::logger log_{log_level::off};
@@ -64,6 +64,10 @@ TEST_F(Ledger, WhatIsTimedIsChargedWhenItIsOver) {
   ledger_->take_measurements(false);
   EXPECT_FALSE(ledger_->measured_all());
   EXPECT_EQ(stats().exposed_us, 0);
+  compute_.synchronize();
+  EXPECT_EQ(stats().exposed_us, 100) << "it is over, though nobody has taken it in";
+  EXPECT_EQ(stats().items.at(0).exposed_us, 100);
+  EXPECT_FALSE(ledger_->measured_all()) << "asking changes nothing";
   ledger_->take_measurements(true);
   EXPECT_TRUE(ledger_->measured_all());
   EXPECT_EQ(stats().exposed_us, 100);
@@ -83,18 +87,18 @@ TEST_F(Ledger, WaitingForBytesIsExposedToo) {
 TEST_F(Ledger, RecipesTeachHowLongTheyTake) {
   measure(measurement::kind::part_of_recipe);
   ledger_->take_measurements(true);
-  EXPECT_LT(item_.recipe_us, 0) << "of a part nothing follows for the whole";
+  EXPECT_LT(item_.rebuild.us, 0) << "of a part nothing follows for the whole";
   measure(measurement::kind::recipe_ahead);
   ledger_->take_measurements(true);
-  EXPECT_EQ(item_.recipe_us, 100);
+  EXPECT_EQ(item_.rebuild.us, 100);
   EXPECT_EQ(stats().recompute_us, 200);
   EXPECT_EQ(stats().recomputed_ahead_us, 100);
 }
 
 TEST_F(Ledger, TransfersAreHiddenAsFarAsNobodyWaited) {
   store::transfer moved(*device_);
-  moved.key = item_.key;
-  moved.moved_us = 250;
+  moved.owner.key = item_.key;
+  moved.result.moved_us = 250;
   ledger_->transferred(moved);
   measure(measurement::kind::exposed);
   ledger_->take_measurements(true);

@@ -425,15 +425,15 @@ TEST(OrderRanges, StaysAsSmallAsTheBlocksItDescribes) {
     std::uintptr_t const begin = base + (random >> 26U) * 256;
     std::uintptr_t const end = std::min(begin + (1 + (random >> 10U) % 8) * 256, slab.end);
     past_access const now{static_cast<participant_id>(tick % 3), tick, "op"};
-    ranges.update({begin, end}, [&](address_range, segment& part) {
+    ranges.update({begin, end}, [&](address_range, range_history& part) {
       part.add_read(now);
       if (tick % 2 == 0) part.set_write(now);
     });
-    ASSERT_LE(ranges.segment_count(), 64U);
+    ASSERT_LE(ranges.history_count(), 64U);
   }
   past_access const last{0, 30000, "last"};
-  ranges.update(slab, [&](address_range, segment& part) { part.set_write(last); });
-  EXPECT_EQ(ranges.segment_count(), 1U);
+  ranges.update(slab, [&](address_range, range_history& part) { part.set_write(last); });
+  EXPECT_EQ(ranges.history_count(), 1U);
 }
 
 }  // namespace

@@ -68,8 +68,8 @@ TEST(Policy, SelectiveKeepsTheDearestPerByteThatFit) {
   auto const remember = [&](std::uint32_t segment, std::size_t bytes, double recipe_us) {
     auto& e = store.admit({0, segment, "h"});
     e.saved_in_step = 1;
-    e.stats.bytes = bytes;
-    e.stats.recipe_us = recipe_us;
+    e.record.stats.bytes = bytes;
+    e.record.stats.recipe_us = recipe_us;
   };
   remember(0, 4000, 10);    // cheap per byte
   remember(1, 4000, 400);   // dear

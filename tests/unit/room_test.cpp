@@ -48,9 +48,9 @@ class Room : public ::testing::Test, private room_path {
   store::entry& save(std::uint32_t segment, placement where = placement::keep, bool recipe = false) {
     auto& e = store_.admit({0, segment, "h"});
     store_.make_resident(e, room_.make(bytes, "h", stream_), store_.events().record(stream_));
-    e.where = where;
-    e.has_recipe = e.may_drop = recipe;
-    if (recipe) e.how = std::make_unique<ferry::recipe>();
+    e.course.where = where;
+    e.rebuild.possible = e.course.may_drop = recipe;
+    if (recipe) e.rebuild.how = std::make_unique<ferry::recipe>();
     return e;
   }
   void give_host_copy(store::entry& e) {
@@ -64,7 +64,7 @@ class Room : public ::testing::Test, private room_path {
   // The path's part.
   void progress() override {
     while (auto* const ended = moving_.next_ended()) {
-      store::entry& e = *std::exchange(ended->item, nullptr);
+      store::entry& e = *std::exchange(ended->owner.item, nullptr);
       e.moving = nullptr;
       e.host.arrived(0);
       store_.evict(e);
@@ -76,12 +76,12 @@ class Room : public ::testing::Test, private room_path {
     moving_.reserve();
     e.host.replace(std::move(*store_.pinned_tier().allocate(e.bytes, "copy")));
     auto& t = moving_.begin(e, copy_direction::device_to_host);
-    t.to = e.host.address();
-    t.from = e.device.address();
+    t.job.to = e.host.address();
+    t.job.from = e.device.address();
     e.advance(item_state::offloading);
     moving_.submit(t);
   }
-  void vacate(store::entry& e) noexcept override {
+  void give_up_device_bytes(store::entry& e) noexcept override {
     if (e.host.is_good()) {
       store_.evict(e);
     } else {
@@ -191,7 +191,7 @@ TEST_F(Room, AnUnsentItemIsDroppedWhenItsTransferHasBeenCalledOff) {
   offload(e);
   room_.drop_unsent(e);
   EXPECT_TRUE(e.moving->cancel);
-  EXPECT_EQ(e.where, placement::recompute);
+  EXPECT_EQ(e.course.where, placement::recompute);
   while (moving_.under_way() > 0) {
     progress();
     if (moving_.under_way() > 0) device_->time()->pass_time();

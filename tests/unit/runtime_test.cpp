@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
+#include "ferry/plan.hpp"
 #include "support/runtime_fixture.hpp"
 #include "support/session_fixture.hpp"
 
@@ -438,7 +439,8 @@ TEST_F(LostInput, WhatTheLinkIsBringingIsReadWhereTheLinkWritesIt) {
   forward(2, [](item_info const& item) { return item.key.segment == 2 ? placement::offload : placement::keep; });
   ASSERT_EQ(session_->state(key(2)), item_state::hosted);
   lose_input();
-  // The link gets stuck in the last chunks, which cannot be called off: its recipe would now be sooner, into other bytes.
+  // The link gets stuck in the last chunks, which cannot be called off: its recipe would now be sooner, into other
+  // bytes.
   stall(sim_engine::host_to_device, device_->now() + item_time - 150us, device_->now() + 20ms);
   use(key(2), "use 2");
   compute_->synchronize();

@@ -15,8 +15,7 @@ class Scratch : public ::testing::Test {
   [[nodiscard]] static store::device_region region(std::size_t bytes) {
     static std::array<std::byte, 1> somewhere;
     store::device_region made;
-    made.piece.address = somewhere.data();
-    made.piece.bytes = bytes;
+    made.piece = store::slab_piece(somewhere.data(), bytes, {});
     return made;
   }
   scratch blocks_;
@@ -26,9 +25,9 @@ TEST_F(Scratch, CountsWhatIsHeld) {
   auto const a = blocks_.hold(region(100));
   auto const b = blocks_.hold(region(20));
   EXPECT_EQ(blocks_.bytes(), 120U);
-  EXPECT_EQ(blocks_.let_go(a).bytes(), 100U);
+  EXPECT_EQ(blocks_.take_out(a).bytes(), 100U);
   EXPECT_EQ(blocks_.bytes(), 20U);
-  EXPECT_EQ(blocks_.let_go(b).bytes(), 20U);
+  EXPECT_EQ(blocks_.take_out(b).bytes(), 20U);
   EXPECT_EQ(blocks_.bytes(), 0U);
 }
 
@@ -36,7 +35,7 @@ TEST_F(Scratch, SlotsAreUsedAgain) {
   auto const a = blocks_.hold(region(1));
   auto const b = blocks_.hold(region(2));
   EXPECT_NE(a, b);
-  EXPECT_EQ(blocks_.let_go(a).bytes(), 1U);
+  EXPECT_EQ(blocks_.take_out(a).bytes(), 1U);
   EXPECT_EQ(blocks_.hold(region(3)), a);
 }
 
@@ -52,9 +51,9 @@ TEST_F(Scratch, ExpectsWhatTheLastStepHeldAtMost) {
   EXPECT_EQ(blocks_.still_to_come_bytes(), 0U);
   blocks_.begin_step();
   auto const a = blocks_.hold(region(100));
-  static_cast<void>(blocks_.let_go(a));
+  static_cast<void>(blocks_.take_out(a));
   auto const b = blocks_.hold(region(60));
-  static_cast<void>(blocks_.let_go(b));
+  static_cast<void>(blocks_.take_out(b));
   blocks_.end_step();
   EXPECT_EQ(blocks_.last_peak_bytes(), 100U);
   EXPECT_EQ(blocks_.still_to_come_bytes(), 100U);
@@ -63,14 +62,14 @@ TEST_F(Scratch, ExpectsWhatTheLastStepHeldAtMost) {
   EXPECT_EQ(blocks_.still_to_come_bytes(), 70U);
   auto const d = blocks_.hold(region(90));
   EXPECT_EQ(blocks_.still_to_come_bytes(), 0U);
-  static_cast<void>(blocks_.let_go(c));
-  static_cast<void>(blocks_.let_go(d));
+  static_cast<void>(blocks_.take_out(c));
+  static_cast<void>(blocks_.take_out(d));
 }
 
 TEST_F(Scratch, WhatIsHeldWhenAStepBeginsCounts) {
   auto const a = blocks_.hold(region(50));
   blocks_.begin_step();
-  static_cast<void>(blocks_.let_go(a));
+  static_cast<void>(blocks_.take_out(a));
   blocks_.end_step();
   EXPECT_EQ(blocks_.last_peak_bytes(), 50U);
 }

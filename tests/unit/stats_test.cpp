@@ -56,10 +56,29 @@ TEST(StatsJson, CarriesValuesUnderTheMembersNames) {
 
 TEST(StatsJson, HasEveryMember) {
   json const parsed = json::parse(to_json(sample()));
-  for (char const* key : {"steps", "saves", "restores", "recomputes", "recompute_us", "hidden_us", "exposed_us",
-                          "recomputed_ahead_us", "waited_for_bytes_us", "host_waited_us", "run_ahead_us", "plans", "plan_changes",
-                          "device", "pinned", "in_flight", "adopted_bytes", "device_to_host", "host_to_device",
-                          "reasons", "settings_without_effect", "settings", "items"}) {
+  for (char const* key : {"steps",
+                          "saves",
+                          "restores",
+                          "recomputes",
+                          "recompute_us",
+                          "hidden_us",
+                          "exposed_us",
+                          "recomputed_ahead_us",
+                          "waited_for_bytes_us",
+                          "host_waited_us",
+                          "run_ahead_us",
+                          "plans",
+                          "plan_changes",
+                          "device",
+                          "pinned",
+                          "in_flight",
+                          "adopted_bytes",
+                          "device_to_host",
+                          "host_to_device",
+                          "reasons",
+                          "settings_without_effect",
+                          "settings",
+                          "items"}) {
     EXPECT_TRUE(parsed.contains(key)) << key;
   }
   for (char const* key : {"limit_bytes", "now_bytes", "peak_bytes", "average_bytes", "fragmentation"}) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ferry/ferry.hpp"
+#include "ferry/plan.hpp"
 #include "support/session_fixture.hpp"
 
 namespace ferry::testing {

@@ -53,12 +53,12 @@ class TransferEngine : public ::testing::Test {
     auto* const on_device = device_memory_.as<std::byte>() + place * bytes;
     auto* const pinned = pinned_memory_.as<std::byte>() + place * bytes;
     bool const out = direction == copy_direction::device_to_host;
-    t.direction = direction;
-    t.to = out ? pinned : on_device;
-    t.from = out ? on_device : pinned;
-    t.bytes = bytes;
-    t.name = name;
-    t.priority = transfers_.size();
+    t.job.direction = direction;
+    t.job.to = out ? pinned : on_device;
+    t.job.from = out ? on_device : pinned;
+    t.job.bytes = bytes;
+    t.job.name = name;
+    t.job.priority = transfers_.size();
     return t;
   }
   transfer& wait_for_end() {
@@ -141,7 +141,7 @@ TEST_F(TransferEngine, NothingIsIssuedBeforeItsGate) {
     std::memset(target, 7, bytes);
   });
   auto& gated = make(0, out, "gated");
-  gated.gates.push_back(events.record(compute));
+  gated.job.gates.push_back(events.record(compute));
   auto& open = make(1, out, "open");
   engine_->submit(gated);
   engine_->submit(open);
@@ -149,7 +149,7 @@ TEST_F(TransferEngine, NothingIsIssuedBeforeItsGate) {
   hold_.open();
   EXPECT_EQ(&wait_for_end(), &gated);
   EXPECT_EQ(pinned_memory_.as<std::byte>()[bytes - 1], std::byte{7});
-  gated.gates.clear();
+  gated.job.gates.clear();
 }
 
 TEST_F(TransferEngine, AFailedProducerFailsTheOffload) {
@@ -158,12 +158,12 @@ TEST_F(TransferEngine, AFailedProducerFailsTheOffload) {
   store::event_pool events(*device_);
   device_->launch(compute, "produce", {}, [] { throw std::runtime_error("broken"); });
   auto& t = make(0, out, "a");
-  t.gates.push_back(events.record(compute));
+  t.job.gates.push_back(events.record(compute));
   engine_->submit(t);
   EXPECT_EQ(&wait_for_end(), &t);
   EXPECT_EQ(t.phase, transfer_phase::failed);
   EXPECT_THROW(compute.synchronize(), stream_error);
-  t.gates.clear();
+  t.job.gates.clear();
 }
 
 TEST_F(TransferEngine, AFailedCopyNamesItsCauseAndTheLaneRecovers) {
@@ -176,7 +176,7 @@ TEST_F(TransferEngine, AFailedCopyNamesItsCauseAndTheLaneRecovers) {
   engine_->submit(a);
   EXPECT_EQ(&wait_for_end(), &a);
   EXPECT_EQ(a.phase, transfer_phase::failed);
-  EXPECT_NE(a.failure.find("link down"), std::string::npos) << a.failure;
+  EXPECT_NE(a.result.failure.find("link down"), std::string::npos) << a.result.failure;
   auto& b = make(1, in, "b");
   engine_->submit(b);
   EXPECT_EQ(&wait_for_end(), &b);
@@ -190,11 +190,11 @@ TEST_F(TransferEngine, ADamagedHostCopyIsNoticed) {
   EXPECT_EQ(wait_for_end().phase, transfer_phase::completed);
   pinned_memory_.as<std::byte>()[bytes / 2] ^= std::byte{1};
   auto& back = make(0, in, "a");
-  back.expected_checksum = away.checksum;
+  back.job.expected_checksum = away.result.checksum;
   engine_->submit(back);
   EXPECT_EQ(&wait_for_end(), &back);
   EXPECT_EQ(back.phase, transfer_phase::failed);
-  EXPECT_NE(back.failure.find("checksum"), std::string::npos);
+  EXPECT_NE(back.result.failure.find("checksum"), std::string::npos);
 }
 
 TEST_F(TransferEngine, EndsWithWorkUnderWay) {

@@ -28,8 +28,8 @@ class Transfers : public ::testing::Test {
     moving_.reserve();
     e.bytes = bytes;
     auto& t = moving_.begin(e, direction);
-    t.to = direction == out ? pinned_.data() : device_memory_.data();
-    t.from = direction == out ? device_memory_.data() : pinned_.data();
+    t.job.to = direction == out ? pinned_.data() : device_memory_.data();
+    t.job.from = direction == out ? device_memory_.data() : pinned_.data();
     return t;
   }
   transfer& wait_for_end() {
@@ -49,13 +49,13 @@ class Transfers : public ::testing::Test {
 
 TEST_F(Transfers, ARecordKnowsItsItem) {
   a_.saved_in_step = 7;
-  a_.log_line = 3;
+  a_.record.log_line = 3;
   auto& t = begin(a_, out);
-  EXPECT_EQ(t.item, &a_);
+  EXPECT_EQ(t.owner.item, &a_);
   EXPECT_EQ(a_.moving, &t);
-  EXPECT_EQ(t.key, a_.key);
-  EXPECT_EQ(t.saved_in_step, 7U);
-  EXPECT_EQ(t.log_line, 3U);
+  EXPECT_EQ(t.owner.key, a_.key);
+  EXPECT_EQ(t.owner.saved_in_step, 7U);
+  EXPECT_EQ(t.owner.log_line, 3U);
   EXPECT_EQ(moving_.under_way(), 1U);
   moving_.submit(t);
   EXPECT_EQ(&wait_for_end(), &t);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/parameters.hpp"
 #include "ferry/nn/shape.hpp"
 #include "ferry/nn/trainer.hpp"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "ferry/error.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry::nn {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/items.hpp"
 #include "ferry/nn/ops.hpp"
 #include "ferry/nn/parameters.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/item.hpp"
 #include "ferry/nn/shape.hpp"
 

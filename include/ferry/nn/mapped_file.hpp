@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <span>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry::nn {
 

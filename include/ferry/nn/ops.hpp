@@ -13,7 +13,7 @@
 #include <string>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/adamw_step.hpp"
 
 namespace ferry::nn {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "ferry/cuda_device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/ops.hpp"
 
 namespace ferry::nn {

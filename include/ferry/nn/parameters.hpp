@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/shape.hpp"
 
 namespace ferry::nn {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/mapped_file.hpp"
 
 namespace ferry::nn {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/gpt.hpp"
 #include "ferry/session.hpp"
 

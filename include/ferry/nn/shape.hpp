@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry::nn {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry::nn {
 

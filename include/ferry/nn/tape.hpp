@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <utility>
 
+#include "ferry/error.hpp"
 #include "ferry/nn/items.hpp"
 #include "ferry/session.hpp"
 
@@ -57,8 +59,12 @@ class tape {
                      Operation operation) const {
     item_key const key{micro_batch_, segment, name_of(what)};
     block memory = session_.allocate(size.floats * sizeof(float), stream_, key.name);
-    std::array<void const*, item_list::max_items> addresses{};
-    std::array<item_key, item_list::max_items> keys;
+    if (inputs.size() > item_list::in_place) {
+      throw invalid_argument("an operation of the tape reads at most " + std::to_string(item_list::in_place) +
+                             " items");
+    }
+    std::array<void const*, item_list::in_place> addresses{};
+    std::array<item_key, item_list::in_place> keys;
     std::size_t count = 0;
     for (activation const* const input : inputs) {
       addresses[count] = input->data();

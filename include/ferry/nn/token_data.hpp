@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 
 namespace ferry::nn {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ferry/device.hpp"
-#include "ferry/export.hpp"
+#include "ferry/export.h"
 #include "ferry/nn/gpt.hpp"
 #include "ferry/nn/token_data.hpp"
 #include "ferry/session.hpp"

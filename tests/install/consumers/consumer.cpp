@@ -11,6 +11,9 @@
 #include <utility>
 
 #include <ferry/ferry.hpp>
+#include <ferry/model_profile.hpp>
+#include <ferry/plan.hpp>
+#include <ferry/simulate.hpp>
 
 namespace {
 

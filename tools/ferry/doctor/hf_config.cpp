@@ -19,7 +19,7 @@ namespace ferry::command {
 namespace {
 
 using json = nlohmann::json;
-using support::misfit;
+using support::bad_field;
 
 constexpr std::size_t most_bytes = std::size_t{1} << 20;
 constexpr int most_depth = 32;
@@ -59,32 +59,33 @@ int number(json const& from, std::initializer_list<char const*> keys, int most, 
   json const* const value = find(from, {keys.begin(), keys.size()}, key);
   if (value == nullptr) {
     if (!needed) return 0;
-    throw misfit("", fmt::format("has no \"{}\"", key), "it is not all of a config.json: add it");
+    throw bad_field("", fmt::format("has no \"{}\"", key), "it is not all of a config.json: add it");
   }
   bool const whole = value->is_number_unsigned() && value->get<std::uint64_t>() >= 1 &&
                      value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
-  if (!whole) throw misfit(key, fmt::format("is {}", shown(*value)), fmt::format("give a number from 1 to {}", most));
+  if (!whole)
+    throw bad_field(key, fmt::format("is {}", shown(*value)), fmt::format("give a number from 1 to {}", most));
   return value->get<int>();
 }
 
 std::optional<bool> yes_or_no(json const& from, char const* key) {
   auto const at = from.find(key);
   if (at == from.end() || at->is_null()) return std::nullopt;
-  if (!at->is_boolean()) throw misfit(key, fmt::format("is {}", shown(*at)), "give true or false");
+  if (!at->is_boolean()) throw bad_field(key, fmt::format("is {}", shown(*at)), "give true or false");
   return at->get<bool>();
 }
 
 architecture const& architecture_of(json const& from) {
   auto const at = from.find("model_type");
   if (at == from.end() || !at->is_string()) {
-    throw misfit("", "has no \"model_type\"", fmt::format("it is no config.json of a model; else {}", how_else));
+    throw bad_field("", "has no \"model_type\"", fmt::format("it is no config.json of a model; else {}", how_else));
   }
   auto const& type = at->get_ref<std::string const&>();
   for (auto const& known : architectures) {
     if (known.type == type) return known;
   }
-  throw misfit("model_type", fmt::format("is {}", support::quoted(type)),
-               fmt::format("known are gpt2, llama, mistral, qwen2 and qwen3; else {}", how_else));
+  throw bad_field("model_type", fmt::format("is {}", support::quoted(type)),
+                  fmt::format("known are gpt2, llama, mistral, qwen2 and qwen3; else {}", how_else));
 }
 
 std::optional<precision> precision_of(json const& from) {
@@ -101,16 +102,17 @@ std::optional<precision> precision_of(json const& from) {
 
 /// Parsed with a limit on nesting: what a recursive destructor or a stack could not bear is refused early.
 json parse(std::string_view text) {
-  if (text.size() > most_bytes) throw misfit("", "is larger than 1 MiB", "it is no config.json: give that of a model");
+  if (text.size() > most_bytes)
+    throw bad_field("", "is larger than 1 MiB", "it is no config.json: give that of a model");
   bool too_deep = false;
   auto const shallow = [&](int depth, json::parse_event_t, json&) {
     too_deep = too_deep || depth > most_depth;
     return depth <= most_depth;
   };
   json made = json::parse(text.begin(), text.end(), shallow, false);
-  if (too_deep) throw misfit("", "is nested too deeply", "it is no config.json: give that of a model");
+  if (too_deep) throw bad_field("", "is nested too deeply", "it is no config.json: give that of a model");
   if (made.is_discarded() || !made.is_object()) {
-    throw misfit("", "is no JSON object", "it is damaged or no config.json: give that of a model");
+    throw bad_field("", "is no JSON object", "it is damaged or no config.json: give that of a model");
   }
   return made;
 }

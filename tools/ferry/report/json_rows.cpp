@@ -14,7 +14,7 @@ namespace ferry::command {
 namespace {
 
 using nlohmann::json;
-using support::misfit;
+using support::bad_field;
 
 constexpr std::size_t most_bytes = std::size_t{16} << 30;
 constexpr std::size_t most_depth = 12;
@@ -47,11 +47,11 @@ class row_builder final : public support::bounded_json {
   void document(json&& value) override { to_.document(value); }
 
   [[noreturn]] void too_deep() const override {
-    throw misfit("", fmt::format("is nested more than {} deep", most_depth), "give what a run of Ferry has written");
+    throw bad_field("", fmt::format("is nested more than {} deep", most_depth), "give what a run of Ferry has written");
   }
   [[noreturn]] void too_many() const override {
-    throw misfit("", fmt::format("holds more than {} values together", most_values),
-                 "give what a run of Ferry has written");
+    throw bad_field("", fmt::format("holds more than {} values together", most_values),
+                    "give what a run of Ferry has written");
   }
 
   json_listener& to_;

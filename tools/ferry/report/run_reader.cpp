@@ -138,7 +138,7 @@ run_data read_runs(std::istream& in, std::string const& name, double wanted) {
   try {
     auto const ending = read_documents(in, reader);
     return reader.finish(ending);
-  } catch (support::misfit const& problem) {
+  } catch (support::bad_field const& problem) {
     throw format_error(fmt::format("'{}': {}", shown, problem.what()));
   }
 }

@@ -18,6 +18,7 @@
 #include "ferry/error.hpp"
 #include "ferry/nn/checkpoint.hpp"
 #include "ferry/nn/sample.hpp"
+#include "ferry/plan.hpp"
 #include "nn/atomic_file.hpp"
 #include "train_options.hpp"
 #include "train_progress.hpp"

@@ -9,6 +9,7 @@
 #include "ferry/device.hpp"
 #include "ferry/nn/ops.hpp"
 #include "ferry/nn/trainer.hpp"
+#include "ferry/plan.hpp"
 #include "ferry/session.hpp"
 #include "train_options.hpp"
 

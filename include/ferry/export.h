@@ -4,6 +4,9 @@
    thrown and caught, what is asked by dynamic_cast. Such a class has a virtual function outside of the header, so that
    its type is made once, in the library. Otherwise functions are marked, not types: then inline functions, which every
    compiler setting leaves behind differently, are no part of the ABI. */
-#pragma once
+#ifndef FERRY_EXPORT_H_
+#define FERRY_EXPORT_H_
 
 #define FERRY_API __attribute__((visibility("default")))
+
+#endif /* FERRY_EXPORT_H_ */
