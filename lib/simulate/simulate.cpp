@@ -47,8 +47,8 @@ class step_watcher {
   }
 
  private:
-  /// Asking for the statistics also makes the session see to transfers that have ended.
   void look(std::uint32_t segment) {
+    on_.idle_hint(0);  // so that the session sees to transfers that have ended
     auto const now = on_.stats();
     if (marks_of(now) != last_) tell(moment::changed, segment, {}, now);
   }
@@ -267,7 +267,9 @@ simulation simulate(profile const& step, hardware const& on, simulation_options 
   };
   auto const device = make_sim_device(std::move(options));
   stream const compute(*device, stream_kind::compute, "compute");
-  session on_sim(*device, how.settings);
+  config settings = how.settings;
+  settings.device = "sim";
+  session on_sim(*device, settings);
   if (how.planned) on_sim.follow(*how.planned);
   step_watcher watcher(on_sim, *device, compute, how);
   profiled_trainer trainer(step, on_sim, compute, next_cost_us, how.longest_step_us, watcher);

@@ -9,7 +9,7 @@ version="$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 libraries="$(where_libraries_are "$prefix")"
 
 cd "$prefix"
-for file in bin/ferry include/ferry/{ferry,session,export,version}.hpp include/ferry/nn/trainer.hpp \
+for file in bin/ferry include/ferry/{ferry,session,version}.hpp include/ferry/export.h include/ferry/nn/trainer.hpp \
   "$libraries"/libferry{,_nn}.{a,so,so."${version%%.*}",so."$version"} \
   "$libraries"/cmake/ferry/ferryConfig{,Version}.cmake "$libraries"/pkgconfig/ferry{,-nn}.pc \
   share/man/man1/ferry.1 share/bash-completion/completions/ferry share/zsh/site-functions/_ferry \

@@ -32,10 +32,17 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 }
 
 struct change {
-  char const* from;
-  char const* to;
-  char const* message;  // how it begins
+  std::string from;
+  std::string to;
+  std::string message;  // how it begins
 };
+
+/// So many of them, with commas between.
+std::string many(std::string const& element, std::size_t count) {
+  std::string text = element;
+  while (--count > 0) text += "," + element;
+  return text;
+}
 
 template <typename Parse>
 void expect_refused(std::string const& text, std::vector<change> const& changes, Parse const& parse) {
@@ -82,8 +89,8 @@ TEST(BadProfile, NamesThePlaceAndTheFix) {
        {"\"flops\": 1000000000", "\"flops\": -1", "segments[0].items[1].flops: is -1; give FLOPs from 0 to 1e24"},
        {"\"name\": \"h\"", "\"name\": \"x\"", "segments[0].items[1].name: 'x' stands in this segment twice; rename"},
        {"\"name\": \"h\"", "\"name\": \"\"", "segments[0].items[1].name: is empty; give a name"},
-       {"\"name\": \"h\"", "\"name\": \"12345678901234567890123456789012\"",
-        "segments[0].items[1].name: '12345678901234567890123456789012' is too long; give at most 31 characters"},
+       {"\"name\": \"h\"", "\"name\": \"" + std::string(64, '9') + "\"",
+        "segments[0].items[1].name: '" + std::string(64, '9') + "' is too long; give at most 63 characters"},
        {"[\"x\"]", "[\"y\"]", "segments[0].items[1].inputs[0]: segment 0 has no item 'y'; name one that it has"},
        {"[\"x\"]", "[\"h\"]",
         "segments[0].items[1].inputs: 'h' needs 'h': a recipe that needs itself; break the cycle"},
@@ -93,8 +100,8 @@ TEST(BadProfile, NamesThePlaceAndTheFix) {
         "segments[0].items[1].inputs[0].back: is 1 in segment 0; there is nothing before segment 0"},
        {"[\"x\"]", "[{\"name\": \"x\", \"back\": -1}]",
         "segments[0].items[1].inputs[0].back: is negative: a later segment; a recipe reads its own segment"},
-       {"[\"x\"]", "[\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\"]",
-        "segments[0].items[1].inputs: are 9; a recipe reads at most 8 items"},
+       {"[\"x\"]", "[" + many("\"x\"", 1025) + "]",
+        "segments[0].items[1].inputs: are 1025; a recipe reads at most 1024 items"},
        {"[\"x\"]", "[[\"x\"]]", "segments[0].items[1].inputs[0]: is an array; give a text in quotes"},
        {"[\"x\"]", "\"x\"", "segments[0].items[1].inputs: is \"x\"; give an array"},
        {"\"repeat\": 2", "\"repeat\": 0", "segments[1].repeat: is 0; give at least 1"},

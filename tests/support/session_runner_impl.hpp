@@ -265,6 +265,8 @@ inline void session_runner::finish() {
   blocks_.clear();
   if (!insisted("synchronize", [&] { session_->synchronize(); })) return walk_out();
   for (auto const& failure : world_.settle()) complain("a stream failed: " + failure);
+  // What the streams used until now may be given back.
+  if (!insisted("synchronize", [&] { session_->synchronize(); })) return walk_out();
   stats_ = session_->stats();
   world_.settle();
   expect_nothing_left();
