@@ -268,7 +268,7 @@ simulation simulate(profile const& step, hardware const& on, simulation_options 
   auto const device = make_sim_device(std::move(options));
   stream const compute(*device, stream_kind::compute, "compute");
   config settings = how.settings;
-  settings.device = "sim";
+  settings.device = "auto";  // what is simulated is not the device that programs are to use
   session on_sim(*device, settings);
   if (how.planned) on_sim.follow(*how.planned);
   step_watcher watcher(on_sim, *device, compute, how);
