@@ -68,7 +68,7 @@ struct call_site {
 namespace cuda {
 
 /// Throws: `cuda_error` unless `status`, a `cudaError_t`, is a success. CUDA's memory of the error is cleared, so that
-/// a trainer who asks for the last error after a launch of his own does not find one of Ferry's.
+/// a trainer who asks for the last error after a launch of its own does not find one of Ferry's.
 FERRY_API void require(int status, char const* call, call_site where = call_site::current());
 
 /// Makes a GPU current for the calling thread, and the one before again: CUDA wants it for launches.

@@ -43,7 +43,7 @@
  * zero.
  *
  * Versions. Functions and enumerators are added, never changed. Structs that may grow begin with `size`, which the
- * caller sets to sizeof the struct as he knows it: what he does not know is taken as zero, what the library does not
+ * caller sets to sizeof the struct as it knows it: what it does not know is taken as zero, what the library does not
  * know must be zero and is given back as zero. ferry_key, ferry_access, ferry_outlook, ferry_tier_stats and
  * ferry_link_stats never change.
  *
@@ -246,7 +246,7 @@ typedef struct ferry_recipe {
   void* user;
   ferry_destroy_function destroy; /**< told once that `user` is no longer needed, also if the save fails (but not
  for its `size`); may be null */
-  ferry_key const* inputs;        /**< what it reads; copied */
+  ferry_key const* inputs;        /**< what it reads, at most 4,096; copied */
   size_t input_count;
   size_t rows; /**< the item is so many equal rows, each of which can be rebuilt alone to the same bits; 0 and 1: only
                   whole */
@@ -298,7 +298,8 @@ typedef struct ferry_outlook {
 
 /* ---- session ----------------------------------------------------------------------------------------------------- */
 
-/** Takes the budget's bytes from the device. The settings are copied. */
+/** Takes the budget's bytes from the device. The settings are copied. FERRY_ERROR_INVALID_ARGUMENT if they name another
+ * device than this one. */
 FERRY_API ferry_status ferry_session_create(ferry_device* device, ferry_settings* settings, ferry_session** session);
 /** Releases everything that is saved. Blocks and leases that are out stay valid until they end. */
 FERRY_API ferry_status ferry_session_destroy(ferry_session* session);
@@ -312,9 +313,9 @@ FERRY_API ferry_status ferry_session_end_step(ferry_session* session);
  * under way. */
 FERRY_API ferry_status ferry_session_abandon_step(ferry_session* session);
 /** The trainer is in one pass (0: forward, 1: backward) of one segment, and says so: what it saves, restores and
- * allocates belongs there until ferry_session_leave_segment or the step's end. Without these calls that is inferred from
- * the keys, which is wrong where backward reads an item of another segment. FERRY_ERROR_WRONG_STATE without a step, and
- * for a segment inside another. */
+ * allocates belongs there until ferry_session_leave_segment or the step's end. Without these calls that is inferred
+ * from the keys, which is wrong where backward reads an item of another segment. FERRY_ERROR_WRONG_STATE without a
+ * step, and for a segment inside another. */
 FERRY_API ferry_status ferry_session_enter_segment(ferry_session* session, int backward, uint32_t micro_batch,
                                                    uint32_t segment, void* stream);
 /** No error if none was entered. */

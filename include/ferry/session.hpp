@@ -162,7 +162,7 @@ class FERRY_API session {
   /// restore in its key's segment's backward; which is wrong where backward reads an item of another segment.
   class [[nodiscard]] segment_scope {
    public:
-    /// Throws: `error` without a step, or inside another segment's scope.
+    /// Throws: `error` without a step or inside another scope; as `restore` for work that failed. Ends before the step.
     segment_scope(session& of, pass which, std::uint32_t segment, stream_ref stream, std::uint32_t micro_batch = 0)
         : session_(of) {
       of.enter_segment(which, segment, stream, micro_batch);
@@ -234,8 +234,8 @@ class FERRY_API session {
   /// Waits until no transfer is under way. Throws: as `restore`, for what failed.
   void synchronize();
 
-  /// Changes nothing. Work on streams counts as soon as it is over, a transfer from the next other call of the session
-  /// on; after `synchronize` all do.
+  /// Changes nothing. Work on streams counts as soon as it is over, what a transfer changes once another call has taken
+  /// it in, as saving and restoring do; after `synchronize` everything does.
   [[nodiscard]] session_stats stats() const;
   /// Where time was lost, dearest cause first, and which setting would change it; then the settings that had no effect.
   [[nodiscard]] std::string explain() const;

@@ -1,5 +1,5 @@
-// Items through the C interface: allocate, save, restore, release; blocks, leases and recipes. The hot path: once warm,
-// nothing here allocates or locks.
+// Items through the C interface: segments, allocate, save, restore, release; blocks, leases and recipes. The hot path:
+// once warm, nothing here allocates or locks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -113,7 +113,7 @@ class given_recipe {
   c_recipe function_;
 };
 
-/// Tells the caller that his memory may go, with an event that is valid meanwhile.
+/// Tells the caller that its memory may go, with an event that is valid meanwhile.
 struct c_release {
   session_object* owner;
   ferry_release_function told;

@@ -1,7 +1,7 @@
 // The recorder: writes down what a step looks like, as a profile.
 //
-// The pace has the times of each segment; the recorder adds the items, the order in which backward asks for them, and
-// the most scratch memory. Threads: the session's only.
+// The step clock has the times of each segment; the recorder adds the items, the order in which backward asks for them,
+// and the most scratch memory. Threads: the session's only.
 #pragma once
 
 #include <cstddef>

@@ -167,6 +167,7 @@ std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t mic
   settings.trace_file.clear();
   settings.stats_file.clear();
   settings.log = log_level::off;
+  settings.device = "auto";  // rehearsed on the host device, whatever the training is for
   std::size_t const pinned_bytes =
       settings.pinned_bytes != 0 ? settings.pinned_bytes : host_device_options{}.pinned_bytes;
   settings.host_budget = byte_amount::exactly(settings.host_budget.of(pinned_bytes));

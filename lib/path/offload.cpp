@@ -1,7 +1,5 @@
 // offload: an item's bytes go to pinned memory, behind an event recorded after its producer. The device
 // bytes stay the item's until the copy is known to be complete, so a failed copy loses nothing.
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "path/session_core.hpp"

@@ -13,8 +13,10 @@
 // recipe is preferred to a transfer only if its inputs will fit beside everything that its segment holds
 // (`rebuilding_fits`). tests/property/tight_budget_test.cpp tries all of this in budgets of one segment, where a
 // standstill is an error.
+#include <optional>
 #include <utility>
 
+#include "ferry/error.hpp"
 #include "path/session_core.hpp"
 #include "support/stage.hpp"
 

@@ -1,5 +1,5 @@
 // progress: takes in what the link has ended, and does what has become possible; and the bound that lets the host be
-// only so far ahead of the device. Every call of the trainer makes progress.
+// only so far ahead of the device. Every call of the trainer that can change something makes progress.
 #include <chrono>
 #include <utility>
 

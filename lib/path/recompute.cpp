@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "ferry/error.hpp"

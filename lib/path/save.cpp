@@ -1,7 +1,7 @@
 // save: a block, or memory of the trainer's, becomes an item; the policy says what is to become of it.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "ferry/error.hpp"

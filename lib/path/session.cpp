@@ -1,10 +1,9 @@
-// session: the steps and the run-ahead bound; and the public face of the core.
+// session: the steps, and the public face of the core.
 #include "ferry/session.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -18,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t steps_remembered = 8;
 
-/// The settings may name the device too. Whatever they name, the session runs on the one that it is given.
+/// The settings may name the device too, and `cuda` any GPU: which one, programs often take from their rank.
 config for_device(device& on, config settings) {
   std::string_view const named = settings.device;
   std::string_view const given = on.capabilities().name;
@@ -106,6 +105,7 @@ void session_core::finish_log() noexcept {
     // While nobody holds a block or lease any more, transfers are waited for in any case. The rest of the device's work
     // is the trainer's, who may never let it end.
     constexpr double long_enough_us = 1e6;
+    progress();
     if (holders_.count == 1) wait_for_all_transfers();
     patience waiting(device_);
     for (ledger_.take_measurements(false); !(ledger_.measured_all() && ledger_.steps().marks_passed());
@@ -230,11 +230,13 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   ledger_.steps().allocated(stream);
   auto region = room_.make(bytes, purpose, stream);
   store_.device_tier().order_after_uses(region, stream);
+  void* const address = region.address();
+  auto const slot = scratch_.hold(std::move(region));  // nothing is to be freed before this has gone well
   block made;
   made.core_ = this;
-  made.address_ = region.address();
+  made.address_ = address;
   made.bytes_ = bytes;
-  made.slot_ = scratch_.hold(std::move(region));
+  made.slot_ = slot;
   made.stream_ = stream;
   ++holders_.count;
   if (recorder_.on()) recorder_.scratch(scratch_.bytes());

@@ -2,7 +2,7 @@
 // it tells stands around it: decisions in lib/decide, the plan in force in lib/follow, what happened in lib/observe.
 //
 // Everything here belongs to the session's thread. The only other thread is the transfer engine's, reached
-// through its queues: `progress` takes in what it has ended, and every call of the trainer makes progress.
+// through its queues: `progress` takes in what it has ended, and calls of the trainer make progress.
 // Blocks and leases hold the core, so that one that outlives its session still gives back its bytes.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "decide/forecast.hpp"
 #include "decide/need_order.hpp"

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ferry/item.hpp"
 #include "ferry/label.hpp"
 
 namespace ferry::planning::limits {

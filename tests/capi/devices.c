@@ -102,7 +102,8 @@ static void test_streams(ferry_device* device, ferry_device* other) {
   FAILS(FERRY_ERROR_INVALID_ARGUMENT, "'accesses' is null",
         ferry_stream_launch(stream, "count", count_up, &runs, NULL, 1));
   FAILS(FERRY_ERROR_INVALID_ARGUMENT, "longer than 63",
-        ferry_stream_launch(stream, "a name that is longer than anything anybody has ever called such work", count_up, &runs, NULL, 0));
+        ferry_stream_launch(stream, "a name that is longer than anything anybody has ever called such work", count_up,
+                            &runs, NULL, 0));
   FAILS(FERRY_ERROR_INVALID_ARGUMENT, "has no streams but its own", ferry_stream_from_native(device, &runs, &foreign));
   FAILS(FERRY_ERROR_INVALID_ARGUMENT, "'native' is null", ferry_stream_from_native(device, NULL, &foreign));
   FAILS(FERRY_ERROR_INVALID_ARGUMENT, "'name' is null", ferry_stream_create(device, NULL, &foreign));

@@ -73,6 +73,10 @@ CALL(session_destroy, ferry_session_destroy(bad))
 CALL(session_settings, ferry_session_settings(bad, &settings_out))
 CALL(begin_step, ferry_session_begin_step(bad))
 CALL(end_step, ferry_session_end_step(bad))
+CALL(abandon_step, ferry_session_abandon_step(bad))
+CALL(enter_segment, ferry_session_enter_segment(bad, 0, 0, 0, good->stream))
+CALL(enter_segment_stream, ferry_session_enter_segment(good->session, 0, 0, 0, bad))
+CALL(leave_segment, ferry_session_leave_segment(bad))
 CALL(allocate, ferry_session_allocate(bad, 256, good->stream, NULL, &block_out, NULL))
 CALL(save, ferry_session_save(bad, &key, NULL, good->stream, NULL, NULL))
 CALL(adopt, ferry_session_adopt(bad, &key, &int_out, 4, good->stream, NULL, NULL, NULL, NULL))
@@ -132,6 +136,10 @@ static call const calls[] = {
     {"session", session_settings},
     {"session", begin_step},
     {"session", end_step},
+    {"session", abandon_step},
+    {"session", enter_segment},
+    {"stream", enter_segment_stream},
+    {"session", leave_segment},
     {"session", allocate},
     {"session", save},
     {"session", adopt},

@@ -55,6 +55,17 @@ TEST(SmallestBudget, IsEnoughAndHardlyMore) {
   }
 }
 
+TEST(SmallestBudget, IsTheSameWhateverDeviceTheTrainingIsFor) {
+  auto const shape = shape_of_several_units(attention_form::tiled);
+  auto settings = session_settings({policy_kind::recompute});
+  std::size_t const least = smallest_budget(shape, small_batch, 1, settings, unlimited_bytes);
+  EXPECT_GT(least, 0U);
+  for (char const* const other : {"sim", "cuda", "cuda:1"}) {
+    settings.device = other;
+    EXPECT_EQ(smallest_budget(shape, small_batch, 1, settings, unlimited_bytes), least);
+  }
+}
+
 /// Where timing has a say there is some room to spare, so it is no more than enough.
 TEST(SmallestBudget, IsEnoughWhateverTheTiming) {
   for (auto const kind : {policy_kind::offload, policy_kind::selective}) {

@@ -75,6 +75,25 @@ TEST(TorchBadInput, OutsideAStepNothingIsStored) {
   session.end_step();
 }
 
+TEST(TorchBadInput, AStepThatIsLeftByAnExceptionIsAbandoned) {
+  auto session = make_session({.policy = "offload"});
+  auto const w = leaf({64, 64});
+  auto const step = [&](bool fails) {
+    session::step_scope scope(session);
+    at::Tensor loss;
+    {
+      offload_guard const guard{session};
+      loss = (w * 1).exp().sum();
+    }
+    if (fails) throw std::runtime_error("the loss is no number");
+    loss.backward();
+    scope.end();
+  };
+  EXPECT_THROW(step(true), std::runtime_error);
+  EXPECT_NO_THROW(step(false)) << "the session goes on";
+  EXPECT_EQ(session.adapter().stored, 2U);
+}
+
 TEST(TorchBadInput, BackwardAfterTheStepSaysWhatToDo) {
   for (std::string const policy : {"keep", "offload"}) {
     auto session = make_session({.policy = policy});

@@ -53,16 +53,16 @@ class tape {
 
   /// `operation(recipe_context const&)` enqueues the kernels that write the item from `inputs`, in that order: all of
   /// it, or if `size` has rows, those that the context asks for. It may run again at any time until the item is
-  /// released.
+  /// released. Throws: `invalid_argument` for more than `item_list::in_place` inputs; as `session::save`.
   template <typename Operation>
   activation compute(std::uint32_t segment, item what, extent size, std::initializer_list<activation const*> inputs,
                      Operation operation) const {
-    item_key const key{micro_batch_, segment, name_of(what)};
-    block memory = session_.allocate(size.floats * sizeof(float), stream_, key.name);
     if (inputs.size() > item_list::in_place) {
       throw invalid_argument("an operation of the tape reads at most " + std::to_string(item_list::in_place) +
                              " items");
     }
+    item_key const key{micro_batch_, segment, name_of(what)};
+    block memory = session_.allocate(size.floats * sizeof(float), stream_, key.name);
     std::array<void const*, item_list::in_place> addresses{};
     std::array<item_key, item_list::in_place> keys;
     std::size_t count = 0;
