@@ -47,8 +47,8 @@ class label {
     return text;
   }
 
+  unsigned char size_ = 0;  // first, so that short names lie close together
   std::array<char, max_length> text_{};
-  unsigned char size_ = 0;
 };
 
 }  // namespace ferry

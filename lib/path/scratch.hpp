@@ -29,14 +29,14 @@ class scratch {
     idle_.pop_back();
     bytes_ += region.bytes();
     peak_bytes_ = std::max(peak_bytes_, bytes_);
-    regions_[newest_] = std::exchange(region, {});
+    regions_[newest_] = std::move(region);
     return newest_;
   }
   /// The block is saved or freed.
   [[nodiscard]] store::device_region take_out(slot of) noexcept {
     bytes_ -= regions_[of].bytes();
     idle_.push_back(of);
-    return std::exchange(regions_[of], {});
+    return std::move(regions_[of]);
   }
   [[nodiscard]] bool is_newest(slot of) const noexcept { return of == newest_; }
 

@@ -52,10 +52,6 @@ std::optional<slab_piece> slab::allocate(std::size_t bytes, label const& name) {
   return piece;
 }
 
-slab_piece::~slab_piece() {
-  if (from_ != nullptr) from_->give_back(*this);
-}
-
 void slab::give_back(slab_piece const& piece) noexcept {
   if (auto* order = device_.order()) order->freed(piece.address_, piece.bytes_);
   arena_.free(piece.place_);

@@ -24,13 +24,22 @@ class slab_piece {
   /// Memory from elsewhere: only its bytes are counted.
   slab_piece(void* address, std::size_t bytes, reservation held) noexcept
       : address_(address), bytes_(bytes), held_(std::move(held)) {}
-  slab_piece(slab_piece&& other) noexcept { swap(other); }
+  slab_piece(slab_piece&& other) noexcept
+      : from_(std::exchange(other.from_, nullptr)),
+        address_(std::exchange(other.address_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        held_(std::move(other.held_)),
+        place_(other.place_) {}
   slab_piece& operator=(slab_piece&& other) noexcept {
-    slab_piece taken(std::move(other));
-    swap(taken);
+    slab_piece const before(std::move(*this));
+    from_ = std::exchange(other.from_, nullptr);
+    address_ = std::exchange(other.address_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    held_ = std::move(other.held_);
+    place_ = other.place_;
     return *this;
   }
-  ~slab_piece();
+  inline ~slab_piece();
 
   explicit operator bool() const noexcept { return address_ != nullptr; }
   [[nodiscard]] void* address() const noexcept { return address_; }
@@ -43,13 +52,6 @@ class slab_piece {
 
  private:
   friend class slab;
-  void swap(slab_piece& other) noexcept {
-    std::swap(from_, other.from_);
-    std::swap(address_, other.address_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(held_, other.held_);
-    std::swap(place_, other.place_);
-  }
 
   slab* from_ = nullptr;  // null for memory from elsewhere
   void* address_ = nullptr;
@@ -89,5 +91,9 @@ class slab {
   memory memory_;
   arena arena_;
 };
+
+inline slab_piece::~slab_piece() {
+  if (from_ != nullptr) from_->give_back(*this);
+}
 
 }  // namespace ferry::store

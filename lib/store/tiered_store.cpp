@@ -122,7 +122,7 @@ void tiered_store::release(entry& e) {
     t->orphans.release = std::move(e.on_release);
   }
   vacate(e);
-  e.host.replace();
+  if (e.host) e.host.replace();
   e.advance(item_state::released);
   e.course.release_asked = false;
   if (e.rebuild.possible) e.rebuild.how->enqueue.reset();
