@@ -34,6 +34,8 @@ class DeviceContract : public ::testing::TestWithParam<device_factory> {
     }
   }
 
+  /// Of all devices only the explored one: there chance decides in the order of calls, which threads would change.
+  [[nodiscard]] static bool is_for_one_thread() { return GetParam().name == "explored"; }
   [[nodiscard]] std::unique_ptr<device> make() const { return GetParam().make(device_bytes, pinned_bytes); }
 
   /// The device under test. Streams, events and memory of a test's body are gone before it is.

@@ -79,6 +79,7 @@ TEST_P(DeviceContract, TakesMoreWorkThanAnyQueueHolds) {
 }
 
 TEST_P(DeviceContract, TakesWorkFromSeveralThreads) {
+  if (is_for_one_thread()) GTEST_SKIP() << "this device is for one thread";
   constexpr int operations = 3'000;
   stream const one(dev(), stream_kind::compute, "one");
   int done = 0;  // plain on purpose: the stream runs one operation at a time
@@ -93,6 +94,7 @@ TEST_P(DeviceContract, TakesWorkFromSeveralThreads) {
 }
 
 TEST_P(DeviceContract, SeveralThreadsMayWaitAtOnce) {
+  if (is_for_one_thread()) GTEST_SKIP() << "this device is for one thread";
   constexpr int rounds = 200;
   std::array<int, 4> done{};
   std::vector<std::thread> threads;
