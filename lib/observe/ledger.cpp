@@ -36,17 +36,19 @@ void ledger::measure(measurement::kind what, store::entry* e, event_handle from,
 void ledger::take_measurements(bool wait) {
   patience waiting(device_);
   std::erase_if(measurements_, [&](measurement const& m) {
-    while (wait && device_.query(m.to.ref()) == event_status::pending) waiting.wait();
-    if (device_.query(m.to.ref()) == event_status::pending) return false;
-    if (auto const took_us = lasted_us(m)) charge(m, *took_us);
-    return true;
+    auto status = device_.query(m.to.ref());
+    while (wait && status == event_status::pending) {
+      waiting.wait();
+      status = device_.query(m.to.ref());
+    }
+    if (auto const took_us = lasted_us(m, status)) charge(m, *took_us);
+    return status != event_status::pending;
   });
 }
 
-/// Nothing if it is not over, or failed.
-std::optional<double> ledger::lasted_us(measurement const& m) const {
-  bool const over = device_.query(m.to.ref()) == event_status::complete;
-  if (!over || device_.query(m.from.ref()) == event_status::failed) return std::nullopt;
+/// Nothing if it is not over, or failed. `end`: what its end was last seen to be.
+std::optional<double> ledger::lasted_us(measurement const& m, event_status end) const {
+  if (end != event_status::complete || device_.query(m.from.ref()) == event_status::failed) return std::nullopt;
   return store::elapsed_us(device_, m.from, m.to);
 }
 
@@ -131,7 +133,7 @@ void ledger::begin_step(plan const* followed, std::uint64_t first_open) {
 /// What has been timed and not taken in yet.
 void ledger::add_what_is_over(session_stats& now) const {
   for (auto const& m : measurements_) {
-    auto const took_us = lasted_us(m);
+    auto const took_us = lasted_us(m, device_.query(m.to.ref()));
     if (!took_us) continue;
     auto const item = m.item == nullptr ? now.items.end() : std::ranges::find(now.items, m.item->key, &item_stats::key);
     add(m.what, *took_us, now, item == now.items.end() ? nullptr : &*item);

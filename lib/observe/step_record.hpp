@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ferry/stats.hpp"
+#include "store/entry.hpp"
 #include "store/event_pool.hpp"
 #include "store/transfer.hpp"
 
@@ -17,7 +18,7 @@ namespace ferry::observe {
 /// Of a time: it did not happen.
 inline constexpr double never_us = -1;
 /// Of an index: there is none.
-inline constexpr std::uint32_t no_line = ~std::uint32_t{0};
+inline constexpr std::uint32_t no_line = store::item_record::no_line;
 
 /// One item in one step.
 struct item_line {

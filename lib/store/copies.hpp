@@ -39,9 +39,7 @@ class device_copy {
   /// Other bytes, or none. Gives those before.
   device_region replace(device_region&& others = {}) noexcept {
     disown();
-    device_region before(std::move(region_));
-    region_ = std::move(others);
-    return before;
+    return std::exchange(region_, std::move(others));
   }
   /// What stands there is not the item.
   void disown() noexcept {
@@ -109,9 +107,7 @@ class host_copy {
   /// Other bytes, which hold nothing yet, or none. Gives those before.
   slab_piece replace(slab_piece&& others = {}) noexcept {
     good_ = false;
-    slab_piece before(std::move(place_));
-    place_ = std::move(others);
-    return before;
+    return std::exchange(place_, std::move(others));
   }
   /// A transfer has filled them from good device bytes, and ended well.
   void arrived(std::uint64_t checksum) noexcept {
