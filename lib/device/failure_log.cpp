@@ -20,8 +20,6 @@ void failure_log::close(std::uint64_t sequence) {
   last.what.reported = true;
 }
 
-bool failure_log::failed_at(std::uint64_t sequence) const { return failure_at(sequence).has_value(); }
-
 std::optional<failure_log::entry> failure_log::failure_at(std::uint64_t sequence) const {
   return find([&](range const& each) { return each.covers(sequence); });
 }

@@ -31,7 +31,9 @@ class failure_log {
   /// The last failure has been reported: operations from `sequence` on are none of it.
   void close(std::uint64_t sequence);
 
-  [[nodiscard]] bool failed_at(std::uint64_t sequence) const;
+  [[nodiscard]] bool failed_at(std::uint64_t sequence) const {
+    return any_.load() && failure_at(sequence).has_value();
+  }
   [[nodiscard]] std::optional<entry> failure_at(std::uint64_t sequence) const;
   /// The first one that begins up to `sequence` and has not been reported.
   [[nodiscard]] std::optional<entry> unreported(std::uint64_t sequence) const;

@@ -22,7 +22,7 @@ void require_rows(item_key const& key, std::size_t bytes, recipe const& how) {
 
 }  // namespace
 
-lease session_core::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
+lease session_core::save(item_key const& key, block&& memory, stream_ref stream, recipe&& how) {
   require_step("save");
   require_own(stream);
   if (!memory) throw invalid_argument(fmt::format("save of {}: the block is empty", to_string(key)));
@@ -43,7 +43,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
 }
 
 lease session_core::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
-                         recipe how) {
+                         recipe&& how) {
   require_step("save");
   require_own(stream);
   if (memory.address == nullptr || memory.bytes == 0) {
@@ -59,7 +59,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
 }
 
 lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,
-                              release_callback on_release, recipe how) {
+                              release_callback on_release, recipe&& how) {
   support::stage const here("ferry save");
   ledger_.met(item_event::saved, e);
   store_.make_resident(e, std::move(region), std::move(ready));

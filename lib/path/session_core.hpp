@@ -71,8 +71,8 @@ class session_core final : private room_path {
   [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose);
   void free(block& freed) noexcept;
 
-  lease save(item_key const& key, block&& memory, stream_ref stream, recipe how);
-  lease save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release, recipe how);
+  lease save(item_key const& key, block&& memory, stream_ref stream, recipe&& how);
+  lease save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release, recipe&& how);
   [[nodiscard]] lease restore(item_key const& key, stream_ref stream);
   void end(lease& ended) noexcept;
   void release(item_key const& key);
@@ -160,7 +160,7 @@ class session_core final : private room_path {
 
   // save.cpp; restore.cpp has but the verb
   lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
-                  recipe how);
+                  recipe&& how);
 
   // change_budget.cpp
   void change_budget();

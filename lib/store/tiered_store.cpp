@@ -155,7 +155,7 @@ bool tiered_store::tell_if_unused(adopted_release& waiting) {
   return true;
 }
 
-void tiered_store::notify_releases() {
+void tiered_store::tell_releases() {
   std::erase_if(releases_, [this](adopted_release& waiting) { return tell_if_unused(waiting); });
 }
 

@@ -59,7 +59,9 @@ class tiered_store {
   void mark_uses(entry& e);
 
   /// Tells trainers about adopted memory that is no longer used.
-  void notify_releases();
+  void notify_releases() {
+    if (!releases_.empty()) tell_releases();
+  }
   /// Drops what is remembered of items not saved since step `oldest`. Requires: nobody holds an entry.
   std::size_t forget_unused(std::uint64_t oldest);
 
@@ -79,6 +81,7 @@ class tiered_store {
     boost::container::small_vector<event_handle, 2> uses;
   };
   void give_back(device_region&& region, release_callback&& on_release, std::span<event_handle const> uses);
+  void tell_releases();
   bool tell_if_unused(adopted_release& waiting);
   /// Marks the ends of whatever may still touch the item's device bytes. Valid until the next call.
   [[nodiscard]] std::span<event_handle const> take_marks(entry& e);

@@ -78,8 +78,8 @@ TEST_F(CrossEntropy, MatchesTheOracle) {
 TEST_F(CrossEntropy, StandsLargeLogits) {
   int const V = 33;
   std::vector<float> logits;
-  logits.insert(logits.end(), V, 80.0F);   // all equal
-  logits.insert(logits.end(), V, -80.0F);  // all equal
+  for (int i = 0; i < V; ++i) logits.push_back(80.0F);   // all equal
+  for (int i = 0; i < V; ++i) logits.push_back(-80.0F);  // all equal
   for (int i = 0; i < V; ++i) logits.push_back(i % 2 == 0 ? 80.0F : -80.0F);
   for (int i = 0; i < V; ++i) logits.push_back(i == 4 ? 80.0F : -80.0F);  // a target that is all but impossible
   for (int i = 0; i < V; ++i) logits.push_back(i == 4 ? 1e4F : -1e4F);    // and one that is sure
