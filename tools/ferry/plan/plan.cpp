@@ -39,8 +39,8 @@ void require_no_contradiction(plan_flags const& flags) {
       is_case && has_step,
       "--case has the step, the link and the limits in its file: leave out --profile, --gpt, --gpu, --hardware and the "
       "budgets");
-  refuse(is_case && (flags.sweep > 0 || flags.why || !flags.plan_file.empty() || flags.not_insured || flags.effort > 0),
-         "--case takes only --json, --schedule, --first, --time-limit-ms and --seed");
+  refuse(is_case && (flags.sweep > 0 || flags.why || !flags.plan_file.empty() || flags.not_insured),
+         "--case takes only --json, --schedule, --first, --time-limit-ms, --effort and --seed");
   refuse(flags.effort > 0 && flags.time_limit_ms.has_value(),
          "--effort searches by moves, --time-limit-ms by the clock: leave one out");
   refuse(!is_case && (flags.schedule || flags.first), "--schedule and --first go with --case");

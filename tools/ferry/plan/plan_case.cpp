@@ -84,7 +84,8 @@ solved_case solve(plan_flags const& flags) {
   solved_case solved;
   solved.problem = read_chain(flags.case_file);
   solve_options options;
-  options.time_limit_ms = flags.time_limit_ms.value_or(0);
+  options.time_limit_ms = flags.effort > 0 ? solve_options::no_time_limit : flags.time_limit_ms.value_or(0);
+  options.moves = flags.effort;
   options.polish = !flags.first;
   options.seed = flags.seed;
   auto const began = std::chrono::steady_clock::now();
