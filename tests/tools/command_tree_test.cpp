@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <string>
 
+#include "common/cli.hpp"
 #include "manual/command_tree.hpp"
 #include "manual/completion.hpp"
 #include "manual/manual_page.hpp"

@@ -1,15 +1,16 @@
 // The subcommands of `ferry`. Each adds itself to the program with its flags and gives back what runs it.
 #pragma once
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 #include <string>
 
 #include "ferry/stats.hpp"
+
+namespace CLI {
+class App;  // CLI/App.hpp, which takes seconds to compile
+}
 
 namespace ferry::command {
 

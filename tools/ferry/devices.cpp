@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "common/output_file.hpp"
 #include "devices_cuda.hpp"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
 

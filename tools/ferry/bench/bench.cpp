@@ -10,6 +10,7 @@
 #include "bench/bench_subject.hpp"
 #include "bench/recommend.hpp"
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "common/interrupt.hpp"
 #include "common/output_file.hpp"
@@ -163,7 +164,8 @@ void add_contest_flags(CLI::App& command, bench_flags& into) {
   constexpr std::size_t most_budgets = 100;
   constexpr std::size_t most_rounds = 1000;
   command
-      .add_option("--budgets", into.budgets, "Budgets to try, from the smallest to the one that keeps all [12; on this machine 4]")
+      .add_option("--budgets", into.budgets,
+                  "Budgets to try, from the smallest to the one that keeps all [12; on this machine 4]")
       ->type_name("N")
       ->check(within<std::size_t>(2, most_budgets))
       ->group(group);

@@ -1,5 +1,6 @@
 #include "common/flags.hpp"
 
+#include "common/cli.hpp"
 #include "ferry/error.hpp"
 
 namespace ferry::command {

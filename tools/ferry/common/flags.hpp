@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "common/cli.hpp"
 #include "ferry/config.hpp"
 
 namespace ferry::command {

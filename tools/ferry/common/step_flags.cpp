@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <array>
 #include <charconv>
 #include <string_view>
 
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"

@@ -1,7 +1,6 @@
 // Which step on which hardware, under which budgets: what `ferry plan` and `ferry simulate` have in common.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,6 +8,10 @@
 #include "ferry/model_profile.hpp"
 #include "ferry/plan.hpp"
 #include "plan/gpus.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ferry::command {
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "common/output_file.hpp"
 #include "common/printable.hpp"
 #include "doctor/doctor_flags.hpp"

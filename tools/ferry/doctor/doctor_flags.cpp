@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <vector>
 
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "doctor/hf_config.hpp"
 #include "ferry/config.hpp"

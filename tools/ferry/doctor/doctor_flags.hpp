@@ -1,12 +1,15 @@
 // The flags of `ferry doctor`, and the question that they ask.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <optional>
 #include <string>
 
 #include "common/step_flags.hpp"
 #include "doctor/prescription.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ferry::command {
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/cli.hpp"
 #include "ferry/config.hpp"
 #include "ferry/nn/shape.hpp"
 #include "ferry/plan.hpp"

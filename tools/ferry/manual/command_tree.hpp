@@ -2,11 +2,14 @@
 // page are made from, so that neither can say something else than `--help`.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace ferry::command {
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 
 namespace ferry::command {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "manual_page.hpp"
 
 namespace ferry::command {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "common/output_file.hpp"
 #include "common/printable.hpp"
@@ -90,9 +91,8 @@ exit_code plan_step(plan_flags const& flags) {
   require_usable_output(flags.json_file);
   auto const made = [&] {
     progress shown;
-    shown.show(options.effort > 0
-                   ? fmt::format("planning, {} moves of each search", options.effort)
-                   : fmt::format("planning, {} at most", words_of_time(1000 * options.time_limit_ms)));
+    shown.show(options.effort > 0 ? fmt::format("planning, {} moves of each search", options.effort)
+                                  : fmt::format("planning, {} at most", words_of_time(1000 * options.time_limit_ms)));
     try {
       return make_plan(given.step, given.on, options);
     } catch (infeasible_budget const& problem) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "common/output_file.hpp"
 #include "common/printable.hpp"

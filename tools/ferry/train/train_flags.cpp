@@ -1,9 +1,8 @@
 // The flags of `ferry train`: their names, groups and limits.
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <limits>
 #include <string>
 
+#include "common/cli.hpp"
 #include "common/flags.hpp"
 #include "train_options.hpp"
 

@@ -1,7 +1,6 @@
 // What `ferry train` was asked to do.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +10,10 @@
 #include "ferry/nn/shape.hpp"
 #include "ferry/nn/token_data.hpp"
 #include "ferry/nn/trainer.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ferry::command {
 
