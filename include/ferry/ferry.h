@@ -307,6 +307,9 @@ FERRY_API ferry_status ferry_session_destroy(ferry_session* session);
 FERRY_API ferry_status ferry_session_settings(ferry_session* session, ferry_settings** settings);
 
 FERRY_API ferry_status ferry_session_begin_step(ferry_session* session);
+/** A step without backward: what is saved goes with its last lease, nothing is ferried, dropped or learnt, and nothing
+ * can be restored. It ends as any other step. */
+FERRY_API ferry_status ferry_session_begin_evaluation(ferry_session* session);
 /** Everything saved in the step is released. */
 FERRY_API ferry_status ferry_session_end_step(ferry_session* session);
 /** The step cannot be gone on with: everything saved in it is released, and another one can begin. No error if none is

@@ -32,6 +32,12 @@ struct item_key {
 /// Which way through the segments.
 enum class pass : std::uint8_t { forward, backward };
 
+/// What a step is for.
+enum class step_kind : std::uint8_t {
+  train,     ///< forward and backward
+  evaluate,  ///< forward alone: an item is there as long as somebody holds a lease of it, and nothing is learnt
+};
+
 /// What is to become of an item between forward and backward.
 enum class placement : std::uint8_t { keep, offload, recompute };
 [[nodiscard]] FERRY_API std::string_view to_string(placement where) noexcept;

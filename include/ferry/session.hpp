@@ -116,6 +116,7 @@ template <typename Session>
 class [[nodiscard]] basic_step_scope {
  public:
   explicit basic_step_scope(Session& of) : session_(&of) { of.begin_step(); }
+  basic_step_scope(Session& of, step_kind kind) : session_(&of) { of.begin_step(kind); }
   basic_step_scope(basic_step_scope&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
   basic_step_scope& operator=(basic_step_scope&&) = delete;
   ~basic_step_scope() {
@@ -148,8 +149,11 @@ class FERRY_API session {
   }
   ~session();
 
-  void begin_step();
-  /// Items never restored are dropped and counted. Everything saved in the step is released.
+  /// In an evaluation, what is saved goes with its last lease: nothing of it is ferried, dropped or learnt, and nothing
+  /// can be restored. Whatever was measured and planned for training stays as it was.
+  void begin_step(step_kind kind = step_kind::train);
+  /// Items never restored are dropped and counted. Everything saved in the step is released. A step that has restored
+  /// nothing was an evaluation that nobody announced: nothing is learnt from it.
   void end_step();
   /// The step cannot be gone on with: everything saved in it is released, nothing is learnt from it, and the session
   /// can begin another one. Does nothing if no step is under way.

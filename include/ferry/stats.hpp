@@ -118,7 +118,8 @@ struct item_stats {
 
 /// What a session did, from its beginning to now.
 struct session_stats {
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0;        ///< without those that were begun as evaluations
+  std::uint64_t evaluations = 0;  ///< steps without a backward, announced or not
   std::uint64_t saves = 0;
   std::uint64_t restores = 0;
   std::uint64_t recomputes = 0;

@@ -106,6 +106,11 @@ ferry_status ferry_session_begin_step(ferry_session* session) {
   return guarded(__func__, [&] { exclusive<session_object>(session, "session")->it().begin_step(); });
 }
 
+ferry_status ferry_session_begin_evaluation(ferry_session* session) {
+  return guarded(__func__,
+                 [&] { exclusive<session_object>(session, "session")->it().begin_step(step_kind::evaluate); });
+}
+
 ferry_status ferry_session_end_step(ferry_session* session) {
   return guarded(__func__, [&] { exclusive<session_object>(session, "session")->it().end_step(); });
 }

@@ -46,6 +46,7 @@ class need_order {
   /// The order of the step before stays what is known.
   void abandon_step() noexcept { this_step_.clear(); }
 
+  [[nodiscard]] bool restored_any() const noexcept { return !this_step_.empty(); }
   [[nodiscard]] bool in_backward() const noexcept { return latest_save_ != 0; }
 
   /// Calls `visit(entry)` for live items in the order they will be needed, until it returns false.

@@ -20,13 +20,15 @@ class profile_recorder {
  public:
   explicit profile_recorder(step_clock const& times) : times_(times) {}
 
-  [[nodiscard]] bool on() const noexcept { return on_; }
+  [[nodiscard]] bool on() const noexcept { return on_ && !paused_; }
   /// The last step has saved or restored something.
   [[nodiscard]] bool saw_work() const noexcept { return on_ && !bytes_.empty(); }
   /// Every step from the next one on is recorded, whoever wants it.
   void record_always(bool always) noexcept { always_ = always; }
   /// `wanted`: by somebody, in this step.
   void begin_step(bool wanted);
+  /// What follows is no part of the step that was recorded.
+  void pause(bool paused) noexcept { paused_ = paused; }
   /// It shows nothing.
   void abandon_step() noexcept {
     on_ = false;
@@ -60,6 +62,7 @@ class profile_recorder {
   step_clock const& times_;
   bool always_ = false;
   bool on_ = false;
+  bool paused_ = false;
   std::vector<most_bytes> bytes_;  // of the stretches
   std::uint32_t micro_batch_ = 0;
   std::vector<store::entry*> items_;  // of the last micro-batch, in the order of saving

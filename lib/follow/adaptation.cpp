@@ -14,6 +14,10 @@ namespace {
 
 /// The first step is cold, the second one is measured.
 constexpr std::uint32_t warm_up_steps = 2;
+/// Training steps without a plan, after which somebody should hear why.
+constexpr std::uint32_t patient_steps = 5;
+/// Shapes of steps that are remembered beside the one at hand.
+constexpr std::size_t other_shapes = 7;
 /// Where addresses are bytes, gaps between blocks cost some of the budget.
 constexpr double fragmentation_margin = 0.05;
 constexpr double first_planning_ms = 150;
@@ -48,15 +52,17 @@ void adaptation::follow(plan given) {
   around_.plan.follow(plan_set(std::move(given)));
   plan_is_ours_ = false;
   trial_.reset();
+  others_.clear();
 }
 
 void adaptation::plan_if_ready(std::uint64_t steps) {
   if (around_.settings.policy.kind == policy_kind::plan && steps == 0 && !around_.plan.has_plan()) {
     follow(read_plan(around_.settings.policy.file));
   }
-  if (!around_.policy.planning() || around_.plan.has_plan() || planning_given_up_ || !around_.recorder.saw_work())
-    return;
-  if (replanner_.busy() || replan_asked_ || ++warm_steps_ < warm_up_steps) return;
+  if (!around_.policy.planning() || around_.plan.has_plan()) return;
+  if (steps > 0) warn_if_unplanned();
+  if (planning_given_up_ || !around_.recorder.saw_work() || replanner_.busy() || replan_asked_) return;
+  if (++warm_steps_ < warm_up_steps && !has_planned_) return;
   auto const step = around_.recorder.take("this step");
   if (!step) {
     give_up_planning("micro-batches are interleaved or a step could not be measured");
@@ -64,6 +70,7 @@ void adaptation::plan_if_ready(std::uint64_t steps) {
   }
   measured_ = step;
   plan_is_ours_ = true;
+  shape_is_new_ = false;
   if (std::exchange(has_planned_, true)) {
     start_planning(planning_for(*step));
   } else {
@@ -88,8 +95,20 @@ void adaptation::plan_first(planning_task task) {
   }
 }
 
+/// Once: whoever relies on `auto` should know that it is not what they get.
+void adaptation::warn_if_unplanned() {
+  if (++steps_without_plan_ != patient_steps) return;
+  std::string_view const why = !why_no_plan_.empty()              ? std::string_view(why_no_plan_)
+                               : !around_.recorder.saw_work() ? "the last step has restored nothing that it saved"
+                                                                  : "no two steps save the same items";
+  around_.log.warning("FERRY_POLICY=auto has no plan after {} steps: {}; inputs of segments are ferried, all else is "
+                      "recomputed",
+                      patient_steps, why);
+}
+
 void adaptation::give_up_planning(std::string_view why) {
   planning_given_up_ = true;
+  why_no_plan_ = why;
   around_.log.info("no plan: {}; inputs of segments are ferried, everything else is recomputed", why);
 }
 
@@ -150,27 +169,65 @@ void adaptation::choose_plan() {
 }
 
 bool adaptation::wants_a_record() const noexcept {
-  return around_.policy.planning() && !around_.plan.is_active() && !planning_given_up_ && !replanner_.busy();
+  bool const wanted = shape_is_new_ || !around_.plan.is_active();
+  return around_.policy.planning() && wanted && !planning_given_up_ && !replanner_.busy();
 }
 
-void adaptation::step_is_another(std::string const& why) {
+void adaptation::recognise(store::entry const& saved) {
+  bool const first = &around_.store.live().front() == &saved && &around_.store.live().back() == &saved;
+  if (!others_.empty() && first && around_.policy.planning()) static_cast<void>(take_up_known_shape(saved));
+}
+
+void adaptation::step_is_another(store::entry const& saved, std::string const& why) {
   if (!plan_is_ours_) {
     throw plan_mismatch(
         fmt::format("the plan '{}' was made for another step: {}; profile this model and plan again, or "
                     "set FERRY_POLICY=auto",
                     around_.plan.at_hand()->profile_name, why));
   }
-  around_.log.info("the step has changed, planning again: {}", why);
-  static_cast<void>(around_.plan.give_up());
+  if (take_up_known_shape(saved)) return;
+  around_.log.info("the step has changed, planning for it too: {}", why);
+  if (others_.size() == other_shapes) others_.erase(others_.begin());
+  others_.push_back(leave_shape());
+  generation_ = ++generations_;
+  shape_is_new_ = true;
+}
+
+/// The plans of another shape are gone on with, if there is one that the step has so far.
+bool adaptation::take_up_known_shape(store::entry const& saved) {
+  auto const found = std::ranges::find_if(others_, [&](step_shape const& one) { return fits(one.plans, saved); });
+  if (found == others_.end()) return false;
+  auto known = std::move(*found);
+  others_.erase(found);
+  others_.push_back(leave_shape());
+  generation_ = known.generation;
+  measured_ = std::move(known.measured);
+  planned_for_ = known.planned_for;
+  auto const& here = around_.clock.stretches().back();
+  around_.plan.go_on_with(std::move(known.plans), here.which, here.segment);
+  return true;
+}
+
+bool adaptation::fits(plan_set const& plans, store::entry const& saved) const {
+  if (plans.empty()) return false;
+  auto const known = [&](store::entry const& e) {
+    auto const* const planned = plans.at_hand()->find(e.key);
+    return planned != nullptr && planned->bytes == e.bytes;
+  };
+  return known(saved) && std::ranges::all_of(around_.store.live(), known);
+}
+
+/// What is known of the shape at hand, which steps may come back to.
+adaptation::step_shape adaptation::leave_shape() {
   trial_.reset();
-  measured_.reset();
   replan_asked_ = false;  // it was asked for the step as it was
-  ++generation_;
-  warm_steps_ = 0;
+  return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt),
+          std::exchange(planned_for_, {})};
 }
 
 void adaptation::budget_changed(std::size_t before, std::size_t now) {
   planning_given_up_ = false;
+  others_.clear();  // made for the old budget
   auto const* const plan = around_.plan.at_hand();
   if (plan == nullptr) return;
   if (plan_is_ours_) {
@@ -190,13 +247,17 @@ adaptation::link_speeds adaptation::speeds_of(hardware const& on) noexcept {
   return {on.device_to_host.gbps / gbps, on.host_to_device.gbps / gbps};
 }
 
+/// Of a segment, as it was measured last. The clock does not tell shapes apart: with several, it is as it was recorded.
+double adaptation::own_us(pass which, std::uint32_t segment, double measured_us) const {
+  return others_.empty() ? around_.clock.own_us(which, segment).value_or(measured_us) : measured_us;
+}
+
 /// The computation of one pass through the step, as it was measured last.
 double adaptation::computation_us() const {
   double sum = 0;
   for (std::uint32_t i = 0; i < measured_->segments.size(); ++i) {
     auto const& segment = measured_->segments[i];
-    sum += around_.clock.own_us(pass::forward, i).value_or(segment.forward_us);
-    sum += around_.clock.own_us(pass::backward, i).value_or(segment.backward_us);
+    sum += own_us(pass::forward, i, segment.forward_us) + own_us(pass::backward, i, segment.backward_us);
   }
   return sum;
 }
@@ -206,8 +267,8 @@ profile adaptation::updated_profile() const {
   profile step = *measured_;
   for (std::uint32_t i = 0; i < step.segments.size(); ++i) {
     auto& segment = step.segments[i];
-    segment.forward_us = around_.clock.own_us(pass::forward, i).value_or(segment.forward_us);
-    segment.backward_us = around_.clock.own_us(pass::backward, i).value_or(segment.backward_us);
+    segment.forward_us = own_us(pass::forward, i, segment.forward_us);
+    segment.backward_us = own_us(pass::backward, i, segment.backward_us);
     for (auto& item : segment.items) {
       auto const known = around_.store.entries().find({0, i, label(item.name)});
       bool const timed = item.recipe_us && known != around_.store.entries().end() && known->second.rebuild.us >= 0;
@@ -234,7 +295,14 @@ bool adaptation::step_has_changed() {
 
 /// New plans are followed from this step on, on trial.
 void adaptation::take_over(replanner::result made) {
-  if (!plan_is_ours_ || made.task.generation != generation_) return;  // the step they were made for is no more
+  if (!plan_is_ours_) return;
+  if (made.task.generation != generation_) {  // of a shape that is not at hand, or has been forgotten
+    auto const of = std::ranges::find(others_, made.task.generation, &step_shape::generation);
+    if (of == others_.end() || made.plans.empty()) return;
+    of->planned_for = speeds_of(made.task.on);
+    of->plans = std::move(made.plans);
+    return;
+  }
   if (made.task.how.budget_bytes != around_.store.device_tier().bytes().limit_bytes()) {
     replan_asked_ = true;
     return;

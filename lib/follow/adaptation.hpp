@@ -3,7 +3,9 @@
 // Under policy `auto` the first steps are measured and planned for. From then on every step shows how fast the link and
 // the computation are. Within a step, the plan of the set that suits the link best is the one that is followed. Between
 // steps, if the link or the computation has changed enough, a new set is made in the background and followed from the
-// next step on. The old set is kept until the new one has shown that it does no worse. Threads: the session's only.
+// next step on. The old set is kept until the new one has shown that it does no worse. Steps of other shapes, a smaller
+// last batch for instance, have sets of their own: which one a step wants shows in the items that it saves.
+// Threads: the session's only.
 #pragma once
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "decide/link_view.hpp"
 #include "decide/policy.hpp"
@@ -54,8 +57,13 @@ class adaptation {
   /// In forward, when the step's first chunks may have shown that the link is another one than it was. True if another
   /// plan is followed from now on.
   [[nodiscard]] bool change_plan_in_step();
-  /// The step is not the one that was planned. A plan of our own is made anew. Throws: `plan_mismatch` if it was given.
-  void step_is_another(std::string const& why);
+  /// No plan is followed, and the step's first item has been saved: if plans were made for such a step before, they are
+  /// followed from here on.
+  void recognise(store::entry const& saved);
+  /// The item is not in the plan that is followed, or has other bytes there: the step has another shape than the one
+  /// before. Plans that were made for it are gone on with; without any, the step goes on without a plan, and what it
+  /// looks like is planned for. Throws: `plan_mismatch` if the plan was given.
+  void step_is_another(store::entry const& saved, std::string const& why);
   /// Whatever was decided for the old budget is decided again.
   void budget_changed(std::size_t before, std::size_t now);
   /// A function of the trainer's places items from now on: what steps take then says nothing about plans.
@@ -83,6 +91,13 @@ class adaptation {
     std::uint32_t steps_left;
     double best_us = decide::unknown_us;
   };
+  /// Steps with the same items, each with the same bytes. Of the shape at hand the plans are being followed.
+  struct step_shape {
+    std::uint32_t generation = 0;
+    plan_set plans;  ///< empty until they are made
+    std::optional<profile> measured;
+    link_speeds planned_for;
+  };
   /// What plans were last made for, and since when.
   struct considered_step {
     link_speeds link;
@@ -98,6 +113,10 @@ class adaptation {
 
   void plan_first(planning_task task);
   void give_up_planning(std::string_view why);
+  void warn_if_unplanned();
+  [[nodiscard]] bool take_up_known_shape(store::entry const& saved);
+  [[nodiscard]] bool fits(plan_set const& plans, store::entry const& saved) const;
+  [[nodiscard]] step_shape leave_shape();
   [[nodiscard]] planning_task planning_for(profile step) const;
   void start_planning(planning_task task);
   void take_over(replanner::result made);
@@ -105,6 +124,7 @@ class adaptation {
   [[nodiscard]] bool step_has_changed();
   [[nodiscard]] profile updated_profile() const;
   [[nodiscard]] double computation_us() const;
+  [[nodiscard]] double own_us(pass which, std::uint32_t segment, double measured_us) const;
   [[nodiscard]] link_speeds measured_speeds() const noexcept;
   [[nodiscard]] static link_speeds speeds_of(hardware const& on) noexcept;
   [[nodiscard]] double link_factor() const noexcept;
@@ -115,10 +135,15 @@ class adaptation {
   bool plan_is_ours_ = false;  // made here, so it may be forgotten
   bool has_planned_ = false;
   bool planning_given_up_ = false;
+  bool shape_is_new_ = false;  // steps are recorded until one of it was
   bool replan_asked_ = false;
   bool learnt_late_ = false;
   std::uint32_t warm_steps_ = 0;
-  std::uint32_t generation_ = 0;  // of steps that look alike
+  std::uint32_t steps_without_plan_ = 0;
+  std::string why_no_plan_;
+  std::uint32_t generation_ = 0;  // of the shape at hand
+  std::uint32_t generations_ = 0;
+  std::vector<step_shape> others_;  // the one that was at hand last stands last
   std::optional<profile> measured_;
   link_speeds planned_for_;  // the link of the plans in force
   considered_step considered_;

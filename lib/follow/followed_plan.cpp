@@ -40,9 +40,12 @@ void followed_plan::go_on_from(followed_plan const& other) noexcept {
   next_ = 0;
   if (other.next_ == 0) return;
   auto const& reached = other.steps_[other.next_ - 1];
-  while (next_ < steps_.size() && !(steps_[next_].which == reached.which && steps_[next_].segment == reached.segment)) {
-    ++next_;
-  }
+  go_on_in(reached.which, reached.segment);
+}
+
+void followed_plan::go_on_in(pass which, std::uint32_t segment) noexcept {
+  next_ = 0;
+  while (next_ < steps_.size() && !(steps_[next_].which == which && steps_[next_].segment == segment)) ++next_;
   if (next_ < steps_.size()) ++next_;
 }
 

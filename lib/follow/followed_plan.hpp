@@ -42,6 +42,8 @@ class followed_plan {
   void begin_step() noexcept { next_ = 0; }
   /// Goes on where another plan for the same step has got to.
   void go_on_from(followed_plan const& other) noexcept;
+  /// Goes on behind that segment, which the trainer has entered.
+  void go_on_in(pass which, std::uint32_t segment) noexcept;
   /// From the segment at hand until the backward of that one, as planned; nothing if that is over or unknown.
   [[nodiscard]] std::optional<double> until_backward_us(std::uint32_t segment) const;
 

@@ -9,6 +9,11 @@ void plan_follower::follow(plan_set plans) {
   take_up();
 }
 
+void plan_follower::go_on_with(plan_set plans, pass which, std::uint32_t segment) {
+  follow(std::move(plans));
+  if (current_ != nullptr) current_->go_on_in(which, segment);
+}
+
 plan_set plan_follower::give_up() noexcept {
   current_ = nullptr;
   due_.clear();

@@ -26,6 +26,8 @@ class plan_follower {
  public:
   /// These plans, from now on.
   void follow(plan_set plans);
+  /// The same in the midst of a step, in that segment.
+  void go_on_with(plan_set plans, pass which, std::uint32_t segment);
   /// The plans go, to come back perhaps.
   [[nodiscard]] plan_set give_up() noexcept;
   /// The plan waits, whichever that is, until `resume`; then it is followed as soon as it is taken up.

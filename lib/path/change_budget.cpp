@@ -23,7 +23,7 @@ std::size_t budget_bytes(device& on, byte_amount budget, char const* name) {
 void session_core::set_budget(byte_amount budget) {
   static_cast<void>(budget_bytes(device_, budget, "the budget"));
   pending_budget_ = {budget};
-  if (!in_step_) change_budget();
+  if (!step_) change_budget();
 }
 
 /// Puts the budget that was asked for in force, if nobody holds memory of the old one. Requires: no step is under way.

@@ -9,7 +9,7 @@
 namespace ferry::path {
 
 void session_core::follow(plan planned) {
-  if (in_step_) throw error("follow: a step is under way; call it between end_step and begin_step");
+  if (step_) throw error("follow: a step is under way; call it between end_step and begin_step");
   adaptation_.follow(std::move(planned));
   ledger_.effects().followed_a_plan = true;
 }
@@ -18,7 +18,7 @@ void session_core::set_placement(placement_function choose) {
   policy_.set_function(std::move(choose));
   if (!policy_.has_function()) {
     follower_.resume();
-    if (!in_step_) follower_.take_up();  // else the next step does: the one at hand has left the plan
+    if (!step_) follower_.take_up();  // else the next step does: the one at hand has left the plan
     return;
   }
   // What the function says may contradict the plan in every item.
@@ -28,25 +28,27 @@ void session_core::set_placement(placement_function choose) {
 }
 
 decision session_core::decide(entry& e) {
-  if (follower_.is_active()) {
-    auto const* const planned = follower_.find(e.key);
-    if (planned != nullptr && planned->bytes == e.bytes) {
-      if (e.rebuild.us < 0 && planned->rebuild_us) e.rebuild.us = *planned->rebuild_us;
-      switch (planned->where) {
-        case placement::keep:
-          return {placement::keep, reason::kept_by_policy};
-        case placement::offload:
-          if (e.bytes < settings_.min_bytes) return {placement::keep, reason::kept_below_min_bytes};
-          return {placement::offload, reason::offloaded_by_policy};
-        case placement::recompute:
-          if (!e.rebuild.possible) return {placement::keep, reason::kept_no_recipe};
-          return {placement::recompute, reason::dropped_by_policy};
-      }
-    }
+  if (!follower_.is_active()) adaptation_.recognise(e);
+  auto const* planned = follower_.is_active() ? follower_.find(e.key) : nullptr;
+  if (follower_.is_active() && (planned == nullptr || planned->bytes != e.bytes)) {
     auto const what = planned == nullptr
                           ? fmt::format("{} is not in it", to_string(e.key))
                           : fmt::format("{} has {} bytes, there it has {}", to_string(e.key), e.bytes, planned->bytes);
-    adaptation_.step_is_another(what);
+    adaptation_.step_is_another(e, what);
+    planned = follower_.is_active() ? follower_.find(e.key) : nullptr;
+  }
+  if (planned != nullptr) {
+    if (e.rebuild.us < 0 && planned->rebuild_us) e.rebuild.us = *planned->rebuild_us;
+    switch (planned->where) {
+      case placement::keep:
+        return {placement::keep, reason::kept_by_policy};
+      case placement::offload:
+        if (e.bytes < settings_.min_bytes) return {placement::keep, reason::kept_below_min_bytes};
+        return {placement::offload, reason::offloaded_by_policy};
+      case placement::recompute:
+        if (!e.rebuild.possible) return {placement::keep, reason::kept_no_recipe};
+        return {placement::recompute, reason::dropped_by_policy};
+    }
   }
   bool const boundary = !e.rebuild.possible || e.reaches_beyond_segment();
   return policy_.decide({e.key, e.bytes, e.rebuild.possible, boundary, e.record.stats.recipe_us});

@@ -31,7 +31,7 @@ void session_core::progress() {
     if (transfers_.any_deferred()) offload_deferred();
     store_.notify_releases();
     if (ledger_.measured_much()) ledger_.take_measurements(false);
-    if (prefetch_due_ && !room_.is_being_made() && in_step_) prefetch_ahead();
+    if (prefetch_due_ && !room_.is_being_made() && step_) prefetch_ahead();
   } while (transfers_.has_ended_at_once());
 }
 

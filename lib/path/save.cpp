@@ -31,7 +31,6 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   }
   require_rows(key, memory.bytes(), how);
   infer_segment(pass::forward, key, stream);
-  clock_.called();
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
   auto region = scratch_.take_out(memory.slot_);
@@ -39,6 +38,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   memory.core_ = nullptr;
   memory.address_ = nullptr;
   --holders_.count;  // never the last: the caller's session holds it too
+  if (evaluating()) return hold_for_now(e, std::move(region), std::move(ready), stream, {});
   return settle_in(e, std::move(region), std::move(ready), stream, {}, std::move(how));
 }
 
@@ -52,10 +52,27 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   }
   require_rows(key, memory.bytes, how);
   infer_segment(pass::forward, key, stream);
-  clock_.called();
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
+  if (evaluating()) {
+    return hold_for_now(e, room_.make_for(memory, stream), std::move(ready), stream, std::move(on_release));
+  }
   return settle_in(e, room_.make_for(memory, stream), std::move(ready), stream, std::move(on_release), std::move(how));
+}
+
+/// In an evaluation: the item goes with its last lease.
+lease session_core::hold_for_now(entry& e, device_region&& region, event_handle ready, stream_ref stream,
+                                 release_callback on_release) {
+  ledger_.met(item_event::saved, e);
+  store_.make_resident(e, std::move(region), std::move(ready));
+  if (on_release) e.on_release = std::move(on_release);
+  e.course.where = placement::keep;
+  e.course.may_drop = false;
+  e.course.restored = false;
+  e.course.release_asked = true;
+  lease held = lend(e, stream);
+  see_to_others("save");
+  return held;
 }
 
 lease session_core::settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream,
@@ -70,6 +87,7 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   }
   if (on_release) e.on_release = std::move(on_release);
   e.rebuild.was_possible = e.rebuild.possible;
+  clock_.called();
   e.course.restored = false;
   e.course.failure.clear();
   e.saved_in_step = ledger_.totals().steps;

@@ -13,12 +13,13 @@ void session_core::enter_segment(pass which, item_key const& place, stream_ref s
     throw error(
         fmt::format("enter_segment {}: the trainer is in another segment still; leave that one first", place.segment));
   }
-  if (!clock_.is_in(which, place)) begin_segment(which, place, stream);
+  if (!evaluating() && !clock_.is_in(which, place)) begin_segment(which, place, stream);
   clock_.declare(true);
 }
 
 /// Where the trainer is, if it has not said so: in the segment of what it saves or restores.
 void session_core::infer_segment(pass which, item_key const& key, stream_ref stream) {
+  if (evaluating()) return;
   if (!clock_.is_declared() && !clock_.is_in(which, key)) begin_segment(which, key, stream);
 }
 

@@ -90,7 +90,7 @@ void session_core::release_everything() noexcept {
 /// At the session's end: a setting that does nothing would else go unnoticed. Of a step that broke off nothing can be
 /// told.
 void session_core::name_idle_settings() noexcept {
-  if (ledger_.totals().steps == 0 || in_step_ || settings_.given.empty()) return;
+  if (ledger_.totals().steps == 0 || step_ || settings_.given.empty()) return;
   try {
     progress();
     for (auto const& one : stats().settings_without_effect) log_.info("{} had no effect: {}", one.variable, one.why);
@@ -126,7 +126,7 @@ void session_core::finish_log() noexcept {
 std::string session_core::explain() const { return support::explain_losses(stats(), settings_); }
 
 std::optional<profile> session_core::recorded_profile() {
-  if (in_step_) throw error("recorded_profile: a step is under way; call it after end_step");
+  if (step_) throw error("recorded_profile: a step is under way; call it after end_step");
   if (auto const& measured = adaptation_.measured()) return measured;  // of the warm-up, where every recipe ran
   ledger_.take_measurements(true);
   return recorder_.take("recorded");
@@ -141,11 +141,26 @@ session_stats session_core::stats() const {
                         .weighed = forecast_.has_weighed()});
 }
 
-void session_core::begin_step() {
-  if (in_step_) throw error("begin_step: the step before has not ended; call end_step first");
+void session_core::begin_step(step_kind kind) {
+  if (step_) throw error("begin_step: the step before has not ended; call end_step first");
   progress();
   change_budget();
+  bool const training = kind == step_kind::train;
+  if (training) learn_before_step();
+  recorder_.pause(!training);
+  step_ = kind;
+  ++(training ? ledger_.totals().steps : ledger_.totals().evaluations);
+  if (training) ledger_.begin_step(followed(), transfers_.first_open_step());
+  for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
+    bytes->start_clock();
+  }
+  if (training) transfers_.begin_step();
+}
+
+/// What the steps before have shown decides how the next one goes.
+void session_core::learn_before_step() {
   transfers_.set_link_for(ledger_.totals().steps, log_);
+  recorder_.pause(false);
   if (recorder_.on()) clock_.wait_until_over();  // what is planned for is measured to its end
   ledger_.take_measurements(policy_.measuring() || recorder_.on());
   adaptation_.plan_if_ready(ledger_.totals().steps);
@@ -162,34 +177,38 @@ void session_core::begin_step() {
   recorder_.begin_step(adaptation_.wants_a_record());
   follower_.begin_step();
   scratch_.begin_step();
-  in_step_ = true;
-  ++ledger_.totals().steps;
-  ledger_.begin_step(followed(), transfers_.first_open_step());
-  for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
-    bytes->start_clock();
-  }
-  transfers_.begin_step();
 }
 
 void session_core::end_step() {
   require_step("end_step");
   progress();
-  clock_.end_step(store_.events());
+  bool const restored = order_.restored_any();
+  if (!evaluating() && restored) clock_.end_step(store_.events());
   for (auto& e : store_.live()) {
-    if (!e.course.restored) ledger_.count(reason::unused_at_end_of_step, e);
+    if (!evaluating() && !e.course.restored) ledger_.count(reason::unused_at_end_of_step, e);
     if (e.leases > 0) {
       log_.warning("{} is still leased at the end of the step; it is released when its lease ends", to_string(e.key));
     }
   }
-  order_.end_step();
+  if (!evaluating() && restored) {
+    order_.end_step();
+  } else if (!evaluating()) {
+    if (clock_.knows_a_stretch()) ++ledger_.totals().evaluations;
+    forget_step();
+  }
   leave_step();
 }
 
-/// Nothing is learnt from the step: it has no end, no order of needs and no record.
-void session_core::abandon_step() noexcept {
-  if (!in_step_) return;
+/// It has no end, no order of needs and no record: nothing is learnt from it.
+void session_core::forget_step() noexcept {
+  if (evaluating()) return;
   recorder_.abandon_step();
   order_.abandon_step();
+}
+
+void session_core::abandon_step() noexcept {
+  if (!step_) return;
+  forget_step();
   try {
     log_.info("step {} is abandoned", ledger_.totals().steps);
     see_to_others("abandon_step");
@@ -204,11 +223,15 @@ void session_core::abandon_step() noexcept {
 }
 
 void session_core::leave_step() {
-  in_step_ = false;
+  bool const training = *step_ == step_kind::train;
+  step_.reset();
+  clock_.declare(false);
   release_everything();
-  ledger_.steps().end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
-                           transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
-  scratch_.end_step();
+  if (training) {
+    ledger_.steps().end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
+                             transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
+    scratch_.end_step();
+  }
   for (auto* bytes : {&store_.device_tier().bytes(), &store_.pinned_tier().bytes(), &store_.in_flight()}) {
     bytes->stop_clock();
   }
@@ -227,7 +250,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   require_own(stream);
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
-  ledger_.steps().allocated(stream);
+  if (!evaluating()) ledger_.steps().allocated(stream);
   auto region = room_.make(bytes, purpose, stream);
   store_.device_tier().order_after_uses(region, stream);
   void* const address = region.address();
@@ -245,6 +268,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
 
 void session_core::release(item_key const& key) {
   require_step("release");
+  if (evaluating()) return;  // it goes with its last lease
   entry& e = require(key);
   ledger_.met(item_event::release_asked, e);
   e.course.release_asked = true;
@@ -290,7 +314,7 @@ session::~session() {
   if (core_ != nullptr && core_->made_in().is_this_process()) core_->close();
 }
 
-void session::begin_step() { of_this_process(core_).begin_step(); }
+void session::begin_step(step_kind kind) { of_this_process(core_).begin_step(kind); }
 void session::end_step() { of_this_process(core_).end_step(); }
 void session::abandon_step() noexcept {
   if (core_ != nullptr && core_->made_in().is_this_process()) core_->abandon_step();

@@ -8,7 +8,7 @@
 namespace ferry::path {
 
 void session_core::require_step(char const* call) const {
-  if (!in_step_) throw error(fmt::format("{}: no step has begun; call begin_step first", call));
+  if (!step_) throw error(fmt::format("{}: no step has begun; call begin_step first", call));
 }
 
 void session_core::require_own(stream_ref stream) const {
@@ -23,6 +23,10 @@ entry& session_core::require(item_key const& key) {
   if (entry* const e = store_.find(key); e != nullptr && !e->course.release_asked) return *e;
   auto const known = store_.entries().find(key);
   bool const was_here = known != store_.entries().end() && known->second.saved_in_step == ledger_.totals().steps;
+  if (evaluating()) {
+    throw unknown_key(fmt::format("{} is not there: an evaluation saves nothing; begin a training step to restore it",
+                                  to_string(key)));
+  }
   throw unknown_key(fmt::format("{} {}", to_string(key),
                                 was_here ? "has been released; restore it before you release it"
                                          : "was not saved in this step; check its micro-batch, segment and name"));

@@ -60,7 +60,7 @@ class session_core final : private room_path {
   /// The session is gone; the core follows when the last block and lease have ended.
   void close() noexcept;
 
-  void begin_step();
+  void begin_step(step_kind kind);
   void end_step();
   void abandon_step() noexcept;
   void synchronize();
@@ -100,6 +100,7 @@ class session_core final : private room_path {
   // room_, which calls back.
 
   // session_core.cpp
+  [[nodiscard]] bool evaluating() const noexcept { return step_ == step_kind::evaluate; }
   void require_step(char const* call) const;
   void require_own(stream_ref stream) const;
   [[nodiscard]] entry& require(item_key const& key);
@@ -161,6 +162,8 @@ class session_core final : private room_path {
   // save.cpp; restore.cpp has but the verb
   lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
                   recipe&& how);
+  lease hold_for_now(entry& e, device_region&& region, event_handle ready, stream_ref stream,
+                     release_callback on_release);
 
   // change_budget.cpp
   void change_budget();
@@ -171,6 +174,8 @@ class session_core final : private room_path {
 
   // session.cpp
   void release_everything() noexcept;
+  void learn_before_step();
+  void forget_step() noexcept;
   void leave_step();
   void name_idle_settings() noexcept;
   void finish_log() noexcept;
@@ -183,7 +188,7 @@ class session_core final : private room_path {
   device& device_;
   config settings_;
   support::logger log_;
-  bool in_step_ = false;
+  std::optional<step_kind> step_;  // the one under way
 
   store::tiered_store store_;
   policy policy_;

@@ -116,6 +116,7 @@ std::string to_json(session_stats const& stats, int indent) {
   for (item_stats const& item : stats.items) items.push_back(json_of(item));
 
   json const all{{"steps", stats.steps},
+                 {"evaluations", stats.evaluations},
                  {"saves", stats.saves},
                  {"restores", stats.restores},
                  {"recomputes", stats.recomputes},

@@ -266,10 +266,11 @@ TEST_F(AutoSession, AnotherBatchIsMeasuredAndPlannedForAnew) {
     start(6, adapt);
     ASSERT_TRUE(steps_until_planned_for(6 * item_bytes));
     for (int i = 0; i < 2; ++i) step();
-    // Half the batch: one step shows it, two are measured.
-    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes / 2), 4) << adapt;
+    // Half the batch: one step shows it, one is measured.
+    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes / 2), 3) << adapt;
     for (int i = 0; i < 2; ++i) step(true, item_bytes / 2);
-    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes), 4) << "and back";
+    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes), 1) << "and back: that is known";
+    EXPECT_EQ(steps_until_planned_for(6 * item_bytes, item_bytes / 2), 1);
     EXPECT_LE(session_->stats().device.peak_bytes, 6 * item_bytes);
     TearDown();
   }
@@ -280,6 +281,52 @@ TEST_F(AutoSession, BatchesThatKeepChangingStillTrain) {
   for (int i = 0; i < 13; ++i) step(true, i % 5 < 3 ? item_bytes : item_bytes / 2);
   EXPECT_EQ(session_->stats().restores, 13U * segments);
   EXPECT_LE(session_->stats().device.peak_bytes, 6 * item_bytes);
+}
+
+TEST_F(AutoSession, ALastBatchThatIsSmallerHasAPlanOfItsOwn) {
+  start(6);
+  for (int i = 0; i < 12; ++i) step(true, i % 4 == 3 ? item_bytes / 2 : item_bytes);
+  for (int i = 12; i < 20; ++i) {
+    std::size_t const bytes = i % 4 == 3 ? item_bytes / 2 : item_bytes;
+    step(true, bytes);
+    ASSERT_NE(session_->followed(), nullptr) << i;
+    EXPECT_EQ(session_->followed()->items[0].bytes, bytes) << i;
+  }
+  EXPECT_EQ(session_->stats().plans, 0U) << "nothing had to be planned anew";
+}
+
+TEST_F(AutoSession, EvaluationsBetweenStepsChangeNothing) {
+  auto const evaluate = [&](step_kind kind) {
+    session_->begin_step(kind);
+    for (std::uint32_t s = 0; s < segments; ++s) {
+      auto memory = session_->allocate(item_bytes / 2, *compute_);  // another batch, even
+      device_->launch(*compute_, "forward", {}, [] {});
+      session_->save(key(s), std::move(memory), *compute_, rebuilding(s));
+    }
+    compute_->synchronize();
+    session_->end_step();
+  };
+  auto const times = [&](bool evaluating, step_kind kind) {
+    start(5);
+    std::vector<std::chrono::nanoseconds> took;
+    for (int i = 0; i < 8; ++i) {
+      if (evaluating) evaluate(kind);
+      if (evaluating && i == 4) evaluate(kind);
+      auto const before = device_->now();
+      step();
+      took.push_back(device_->now() - before);
+    }
+    EXPECT_NE(session_->followed(), nullptr);
+    EXPECT_EQ(session_->stats().evaluations, evaluating ? 9U : 0U);
+    EXPECT_EQ(session_->stats().plans, 0U);
+    TearDown();
+    return took;
+  };
+  auto const alone = times(false, step_kind::train);
+  EXPECT_EQ(times(true, step_kind::evaluate), alone);
+  // One that nobody announced is found out only at its end: what it sends out meanwhile may be in the way.
+  auto const unannounced = times(true, step_kind::train);
+  EXPECT_EQ(std::vector(unannounced.begin() + 4, unannounced.end()), std::vector(alone.begin() + 4, alone.end()));
 }
 
 /// A function of the trainer's decides in spite of a plan.

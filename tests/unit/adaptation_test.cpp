@@ -52,6 +52,11 @@ class AdaptationAlone : public ::testing::Test {
                            store_.events().record(compute_));
       e.record.stats.bytes = item_bytes;
       if (recorder_.on()) recorder_.saved(e);
+      if (!plan_.is_active()) {
+        adaptation_.recognise(e);
+      } else if (plan_.find(e.key)->bytes != item_bytes) {
+        adaptation_.step_is_another(e, "its items have another size");
+      }
     }
     for (std::uint32_t s = segments; s-- > 0;) {
       enter(pass::backward, s);
@@ -98,22 +103,57 @@ TEST_F(AdaptationAlone, PlansOnceTwoStepsHaveBeenMeasured) {
   EXPECT_FALSE(adaptation_.wants_a_record());
 }
 
-TEST_F(AdaptationAlone, AStepThatIsAnotherIsMeasuredAgain) {
+TEST_F(AdaptationAlone, AStepThatIsAnotherIsMeasuredAndPlannedForToo) {
   for (int i = 0; i < 4; ++i) step();
   ASSERT_TRUE(plan_.is_active());
-  adaptation_.step_is_another("its items have grown");
+  step(2 * bytes);
   EXPECT_FALSE(plan_.has_plan());
   EXPECT_FALSE(adaptation_.measured());
-  for (int i = 0; i < 5 && !plan_.is_active(); ++i) step(2 * bytes);
+  EXPECT_TRUE(adaptation_.wants_a_record());
+  step(2 * bytes);
+  step(2 * bytes);
+  ASSERT_TRUE(plan_.is_active()) << "one step of it is enough";
+  EXPECT_EQ(plan_.followed()->items[0].bytes, 2 * bytes);
+}
+
+TEST_F(AdaptationAlone, AStepThatWasPlannedForBeforeIsRecognisedByItsFirstItem) {
+  for (int i = 0; i < 4; ++i) step();
+  for (int i = 0; i < 4; ++i) step(2 * bytes);
+  ASSERT_TRUE(plan_.is_active());
+  for (int i = 0; i < 6; ++i) {
+    std::size_t const now = i % 2 == 0 ? bytes : 2 * bytes;
+    step(now);
+    ASSERT_TRUE(plan_.is_active());
+    EXPECT_EQ(plan_.followed()->items[0].bytes, now);
+    EXPECT_EQ(adaptation_.measured()->segments[0].items[0].bytes, now);
+  }
+  EXPECT_FALSE(adaptation_.wants_a_record()) << "there is nothing new";
+}
+
+TEST_F(AdaptationAlone, StepsThatNeverComeTwiceInARowArePlannedForAllTheSame) {
+  for (int i = 0; i < 4; ++i) step();
+  for (int i = 0; i < 5; ++i) step(i % 2 == 0 ? 2 * bytes : bytes);
   ASSERT_TRUE(plan_.is_active());
   EXPECT_EQ(plan_.followed()->items[0].bytes, 2 * bytes);
+}
+
+TEST_F(AdaptationAlone, OfManyShapesTheLatestAreRemembered) {
+  for (int i = 0; i < 4; ++i) step();
+  for (std::size_t shape = 1; shape <= 9; ++shape) {
+    for (int i = 0; i < 3; ++i) step(bytes + 10 * shape);
+    ASSERT_TRUE(plan_.is_active()) << shape;
+  }
+  step(bytes + 30);
+  EXPECT_TRUE(plan_.is_active());
+  step(bytes);
+  EXPECT_FALSE(plan_.is_active()) << "nine others have come since";
 }
 
 TEST_F(AdaptationAlone, APlanThatWasGivenStays) {
   for (int i = 0; i < 3; ++i) step();
   plan const made = *plan_.followed();
   adaptation_.follow(made);
-  EXPECT_THROW(adaptation_.step_is_another("its items have grown"), plan_mismatch);
+  EXPECT_THROW(step(2 * bytes), plan_mismatch);
   adaptation_.budget_changed(16 * bytes, 8 * bytes);
   EXPECT_TRUE(plan_.is_active());
   EXPECT_FALSE(adaptation_.change_plan_in_step());

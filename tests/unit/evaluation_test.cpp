@@ -1,0 +1,177 @@
+// Steps without a backward: nothing is saved, ferried or learnt.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ferry/ferry.hpp"
+#include "support/session_fixture.hpp"
+
+namespace ferry::testing {
+namespace {
+
+constexpr auto one = std::byte{1};
+constexpr auto two = std::byte{2};
+
+class Evaluation : public SessionTest {
+ protected:
+  static constexpr std::uint32_t segments = 6;
+
+  /// Each segment's item is the one before plus one, and goes with the lease.
+  void evaluate(step_kind kind = step_kind::evaluate) {
+    session::step_scope step(*session_, kind);
+    for (std::uint32_t s = 0; s < segments; ++s) save_filled({0, s, "h"}, one, adding(one, {}));
+    stream_->synchronize();
+    step.end();
+  }
+  void train() {
+    session::step_scope step(*session_);
+    for (std::uint32_t s = 0; s < segments; ++s) save_filled({0, s, "h"}, two, adding(two, {}));
+    for (std::uint32_t s = segments; s-- > 0;) restore_and_release({0, s, "h"}, two);
+    stream_->synchronize();
+    step.end();
+  }
+};
+
+TEST_F(Evaluation, NeedsNoMoreThanIsHeldAtOnce) {
+  for (auto const policy : {policy_kind::keep, policy_kind::offload, policy_kind::recompute, policy_kind::automatic}) {
+    start(policy, 2);
+    for (int i = 0; i < 3; ++i) evaluate();
+    auto const stats = session_->stats();
+    EXPECT_LE(stats.device.peak_bytes, 2 * item_bytes);
+    EXPECT_EQ(stats.device.now_bytes, 0U);
+    EXPECT_EQ(stats.device_to_host.transfers, 0U);
+    EXPECT_EQ(stats.steps, 0U);
+    EXPECT_EQ(stats.saves, 0U);
+    EXPECT_EQ(stats.evaluations, 3U);
+    TearDown();
+  }
+}
+
+TEST_F(Evaluation, AnItemLivesAsLongAsItsLease) {
+  start(policy_kind::recompute, 4);
+  session::step_scope step(*session_, step_kind::evaluate);
+  lease held = save_filled({0, 0, "h"}, one, adding(one, {}));
+  lease other = save_filled({0, 1, "h"}, two);
+  expect(held.data(), one);
+  session_->release({0, 0, "h"});  // as a training step would; it says nothing new here
+  expect(held.data(), one);
+  EXPECT_TRUE(session_->state({0, 0, "h"}));
+  held.end();
+  EXPECT_FALSE(session_->state({0, 0, "h"}));
+  EXPECT_NO_THROW(session_->release({0, 0, "h"}));
+  expect(other.data(), two);
+  stream_->synchronize();
+  step.end();  // the lease outlives it
+  other.end();
+  EXPECT_EQ(session_->stats().device.now_bytes, 0U);
+}
+
+TEST_F(Evaluation, NothingCanBeRestored) {
+  start(policy_kind::keep, 4);
+  session::step_scope step(*session_, step_kind::evaluate);
+  lease const held = save_filled({0, 0, "h"}, one);
+  expect_error<unknown_key>(
+      [&] {
+        static_cast<void>(session_->restore({0, 0, "h"}, *stream_));
+      },
+      "an evaluation saves nothing", "begin a training step");
+  EXPECT_THROW(session_->begin_step(), error) << "no step in a step";
+}
+
+TEST_F(Evaluation, SaysWhereItIsWithoutBeingMeasured) {
+  start(policy_kind::automatic, 4);
+  session::step_scope step(*session_, step_kind::evaluate);
+  {
+    session::segment_scope const here(*session_, pass::forward, 0, *stream_);
+    save_filled({0, 0, "h"}, one);
+    EXPECT_THROW(session_->enter_segment(pass::forward, 1, *stream_), error);
+  }
+  session_->enter_segment(pass::forward, 1, *stream_);
+  step.end();  // leaves the segment too
+  EXPECT_NO_THROW(train());
+}
+
+TEST_F(Evaluation, MayBeAbandoned) {
+  start(policy_kind::offload, 3);
+  {
+    session::step_scope const step(*session_, step_kind::evaluate);
+    save_filled({0, 0, "h"}, one);
+  }
+  EXPECT_NO_THROW(train());
+  EXPECT_EQ(session_->stats().device.now_bytes, 0U);
+}
+
+TEST_F(Evaluation, AdoptedMemoryIsTheTrainersAgainWithTheLease) {
+  start(policy_kind::offload, 3);
+  memory own(*device_, memory_space::device, item_bytes);
+  bool told = false;
+  session::step_scope step(*session_, step_kind::evaluate);
+  fill(own.data(), one);
+  lease held = session_->save({0, 0, "h"}, {own.data(), item_bytes}, *stream_, [&](event_ref) { told = true; });
+  expect(held.data(), one);
+  EXPECT_FALSE(told);
+  held.end();
+  stream_->synchronize();
+  step.end();
+  session_->synchronize();
+  EXPECT_TRUE(told);
+}
+
+TEST_F(Evaluation, BesideTrainingBytesStayRight) {
+  for (auto const policy : {policy_kind::offload, policy_kind::recompute, policy_kind::automatic, policy_kind::sqrt,
+                            policy_kind::selective}) {
+    start(policy, 3);
+    for (int i = 0; i < 4; ++i) {
+      evaluate(i == 2 ? step_kind::train : step_kind::evaluate);
+      train();
+    }
+    EXPECT_EQ(session_->stats().evaluations, 4U) << "the one that was not announced too";
+    TearDown();
+  }
+}
+
+TEST_F(Evaluation, ForwardOnlyStepsDoNotMakeAutoGiveUp) {
+  start(policy_kind::automatic, 3);
+  for (int i = 0; i < 3; ++i) evaluate(step_kind::train);
+  EXPECT_EQ(session_->followed(), nullptr);
+  for (int i = 0; i < 3; ++i) train();
+  EXPECT_NE(session_->followed(), nullptr) << "as if there had been none";
+}
+
+TEST_F(Evaluation, IsNoPartOfAProfile) {
+  start(policy_kind::keep, 2 * segments);
+  session_->record_profile(true);
+  train();
+  auto const before = session_->recorded_profile();
+  ASSERT_TRUE(before);
+  evaluate();
+  auto const after = session_->recorded_profile();
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->segments.size(), before->segments.size());
+  EXPECT_EQ(after->segments[0].items.size(), 1U);
+}
+
+TEST_F(Evaluation, AutoWithoutAPlanAfterFiveStepsSaysWhyOnce) {
+  config settings;
+  start(policy_kind::automatic, 4, 64, settings);
+  session_.reset();
+  settings.policy.kind = policy_kind::automatic;
+  settings.budget = byte_amount::exactly(4 * item_bytes);
+  settings.host_budget = byte_amount::exactly(64 * item_bytes);
+  settings.log = log_level::warning;
+  ::testing::internal::CaptureStderr();
+  session_.emplace(*device_, settings);
+  for (int i = 0; i < 12; ++i) evaluate(step_kind::train);
+  std::string const said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("FERRY_POLICY=auto has no plan after 5 steps: the last step has restored nothing"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("has no plan", said.find("has no plan") + 1), std::string::npos) << "once";
+}
+
+}  // namespace
+}  // namespace ferry::testing
