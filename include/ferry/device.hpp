@@ -176,6 +176,10 @@ class FERRY_API device {
   [[nodiscard]] virtual void* allocate(memory_space space, std::size_t bytes) = 0;
   virtual void deallocate(memory_space space, void* address) noexcept = 0;
 
+  /// Nobody needs what these bytes hold until somebody writes them again, whoever's they are: where that is possible,
+  /// whole pages of them go back to the system meanwhile.
+  virtual void discard(void* /*address*/, std::size_t /*bytes*/) noexcept {}
+
   [[nodiscard]] virtual stream_ref create_stream(stream_kind kind, label const& name) = 0;
   /// Waits for the stream's work.
   virtual void destroy_stream(stream_ref stream) noexcept = 0;

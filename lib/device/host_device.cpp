@@ -27,6 +27,7 @@
 #include "device/memory_names.hpp"
 #include "device/native.hpp"
 #include "device/order_checker.hpp"
+#include "device/pages.hpp"
 #include "ferry/config.hpp"
 #include "support/log.hpp"
 #include "support/process.hpp"
@@ -35,8 +36,8 @@ namespace ferry {
 
 namespace {
 
-/// One bounded slab of memory, mapped once. Bytes are backed by pages when they are first handed out, so
-/// that work on them faults none in.
+/// One bounded slab of memory, mapped once. Pages are there from when they are first touched until their bytes are
+/// given back.
 template <typename Exhausted>
 class host_memory {
  public:
@@ -66,7 +67,6 @@ class host_memory {
     if (!found) throw exhausted(bytes);
     auto* const address = base_ + found->offset;
     live_.emplace(address, *found);
-    populate(address, bytes);
     if (checker_ != nullptr) checker_->slab_added(address, bytes, names_.words);
     return address;
   }
@@ -77,6 +77,7 @@ class host_memory {
     auto const found = live_.find(address);
     if (found == live_.end()) return false;
     if (checker_ != nullptr) checker_->slab_removed(address);
+    discard_pages(base_ + found->second.offset, found->second.bytes);
     arena_.free(found->second);
     live_.erase(found);
     return true;
@@ -99,18 +100,6 @@ class host_memory {
         bytes, arena_.capacity_bytes());
   }
 
-  static void populate(std::byte* address, std::size_t bytes) noexcept {
-    auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    auto const misaligned = reinterpret_cast<std::uintptr_t>(address) % page;
-#if defined(MADV_POPULATE_WRITE)
-    if (madvise(address - misaligned, bytes + misaligned, MADV_POPULATE_WRITE) == 0) return;
-#endif
-    // Kernels before 5.14. Touches only bytes of this block: the first page may be shared with a live one.
-    for (std::size_t at = 0; at < bytes; at = (at + misaligned) / page * page + page - misaligned) {
-      const_cast<std::byte volatile*>(address)[at] = std::byte{0};
-    }
-  }
-
   space_names names_;
   order_checker* checker_;
   std::mutex mutex_;
@@ -129,6 +118,7 @@ class host_device_implementation final : public host_device {
 
   [[nodiscard]] void* allocate(memory_space space, std::size_t bytes) override;
   void deallocate(memory_space space, void* address) noexcept override;
+  void discard(void* address, std::size_t bytes) noexcept override { discard_pages(address, bytes); }
 
   [[nodiscard]] stream_ref create_stream(stream_kind kind, label const& name) override;
   void destroy_stream(stream_ref stream) noexcept override;

@@ -144,6 +144,11 @@ std::string memory_bytes_text(std::size_t bytes) { return bytes == 0 ? "auto" : 
 
 constexpr std::string_view memory_words = "auto, or bytes with an optional unit (512MiB, 12GiB)";
 constexpr std::string_view bytes_words = "bytes with an optional unit (512MiB, 12GiB)";
+/// Also nothing at all.
+byte_amount amount_or_nothing(std::string_view text) {
+  return support::trimmed(text) == "0" ? byte_amount{} : support::read_amount(text);
+}
+
 constexpr std::string_view amount_words = "bytes with an optional unit (512MiB, 12GiB) or a share (70%)";
 
 using support::read_amount;
@@ -159,9 +164,9 @@ constexpr std::array settings_table{
                                                  "auto, host, sim, cuda or cuda:N"),
     row<&config::budget, read_amount, write_amount>(
         "FERRY_BUDGET", "device bytes for activations, or a share of the device's memory", amount_words),
-    row<&config::host_budget, read_amount, write_amount>(
+    row<&config::host_budget, amount_or_nothing, write_amount>(
         "FERRY_HOST_BUDGET", "pinned bytes for offloaded items, or a share of the device's pinned memory",
-        amount_words),
+        "bytes with an optional unit (512MiB, 12GiB), 0 for none, or a share (70%)"),
     row<&config::policy, read_policy, write_policy>(
         "FERRY_POLICY", "what becomes of an item between its uses",
         "auto, keep, recompute, offload, selective, every=N, sqrt or plan=FILE"),

@@ -102,6 +102,7 @@ TEST(Config, TakesBytesOrShares) {
   EXPECT_EQ(with("FERRY_BUDGET=12GiB").budget, byte_amount::exactly(std::size_t{12} << 30));
   EXPECT_EQ(with("FERRY_BUDGET=70%").budget, byte_amount::share(0.7));
   EXPECT_EQ(with("FERRY_HOST_BUDGET=12.5%").host_budget, byte_amount::share(0.125));
+  EXPECT_EQ(with("FERRY_HOST_BUDGET=0").host_budget, byte_amount::exactly(0)) << "nothing is ferried";
   EXPECT_EQ(with("FERRY_MAX_IN_FLIGHT=100%").max_in_flight, byte_amount::share(1));
 }
 
@@ -180,7 +181,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_BUDGET=nan%",
                             "FERRY_BUDGET=1e1%",
                             "FERRY_BUDGET=",
-                            "FERRY_HOST_BUDGET=0",
+                            "FERRY_HOST_BUDGET=0%",
                             "FERRY_MAX_IN_FLIGHT=0B",
                             "FERRY_CHUNK_BYTES=65535",
                             "FERRY_CHUNK_BYTES=1025MiB",
