@@ -84,6 +84,7 @@ struct recipe_context {
   /// as a whole, whatever the first row is. A recipe of one row has nothing to look at here.
   std::size_t first_row = 0;
   std::size_t rows = 1;
+  void* scratch = nullptr;  ///< as many bytes as the recipe asked for, for the work that it enqueues
 
   template <typename T>
   [[nodiscard]] T* output_as() const noexcept {
@@ -103,6 +104,7 @@ struct recipe {
   /// The item is so many equal rows, one after the other, and the recipe can rebuild any of them alone, to the same
   /// bits; 1: only as a whole. Divides the item's bytes.
   std::size_t rows = 1;
+  std::size_t scratch_bytes = 0;  ///< memory to work in, inside the budget
 
   explicit operator bool() const noexcept { return static_cast<bool>(enqueue); }
 };

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -185,6 +186,15 @@ class FERRY_API session {
   /// Waits for bytes that are on their way out if it must.
   /// Throws: `out_of_device_memory` when nothing that Ferry may move or drop would make room.
   [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose = "block");
+
+  /// The same at the trainer's own memory, in one piece or several, which keeps its address: the item that the block
+  /// becomes comes back to it, wherever it went meanwhile. The bytes count against the budget from here until the item
+  /// has left or is released; whole pages of host memory go back to the system when there is need. What the memory held
+  /// is lost. It must stay as long as the session, or until the session's step in which it was used last has ended and
+  /// `synchronize` has returned.
+  /// Throws: `invalid_argument` for no memory, and for memory that an item or a block has already.
+  [[nodiscard]] block allocate_at(std::span<device_view const> pieces, stream_ref stream,
+                                  label const& purpose = "block");
 
   /// Saves a block as an item; work enqueued on `stream` so far has written it.
   /// Throws: `duplicate_key`.

@@ -57,7 +57,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           break;
         }
         e.course.failure.clear();
-        prefetch(e, e.device ? device_region() : room_.make(e.bytes, e.key.name, stream));
+        prefetch(e, e.device ? device_region() : room_.make_for(e, stream));
         break;
       case item_state::prefetching:
         switch (await_arrival(e, stream, !by_link, seen)) {

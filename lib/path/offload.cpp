@@ -32,6 +32,7 @@ void session_core::offload(entry& e) {
   transfer& t = transfers_.begin(e, copy_direction::device_to_host);
   t.job.to = e.host.address();
   t.job.from = e.device.address();
+  if (e.lives_at != nullptr) t.job.pieces = e.lives_at->pieces;
   t.in_flight = std::move(*in_flight);
   if (e.device.work()) t.job.gates.push_back(e.device.work());
   e.advance(item_state::offloading);

@@ -46,6 +46,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
   transfer& t = transfers_.begin(e, copy_direction::host_to_device);
   t.job.to = e.device.address();
   t.job.from = e.host.address();
+  if (e.lives_at != nullptr) t.job.pieces = e.lives_at->pieces;
   t.job.priority = order_.rank(e);  // whatever is needed first comes first
   t.job.expected_checksum = e.host.checksum();
   store_.device_tier().pending_uses(e.device.region(), t.job.gates);
@@ -74,7 +75,7 @@ void session_core::prefetch_ahead() {
       ledger_.effects().room_was_short = true;
       return false;
     }
-    auto region = tier.allocate(e.bytes, e.key.name);
+    auto region = store_.bytes_for(e);
     if (!region) return false;
     prefetch(e, std::move(*region));
     return true;
@@ -85,7 +86,6 @@ void session_core::prefetch_ahead() {
 /// recipe will be sooner is given up: the link is for those behind it. An item that has yet to go out is waited for,
 /// without holding up the others.
 void session_core::fetch_planned() {
-  auto& tier = store_.device_tier();
   bool room = true;
   std::erase_if(follower_.due(), [&](follow::due_fetch& due) {
     entry& e = *due.item;
@@ -96,7 +96,7 @@ void session_core::fetch_planned() {
       ledger_.count(reason::fetch_given_up, e, *seen);
       return true;
     }
-    auto region = room ? tier.allocate(e.bytes, e.key.name) : std::nullopt;
+    auto region = room ? store_.bytes_for(e) : std::nullopt;
     room = region.has_value();
     if (room) prefetch(e, std::move(*region), std::move(due.position));
     return room;
@@ -121,7 +121,7 @@ void session_core::fetch_unplanned() {
       return false;
     if (will_be_late(e)) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes()) return false;
-    auto region = tier.allocate(e.bytes, e.key.name);
+    auto region = store_.bytes_for(e);
     if (!region) return false;
     prefetch(e, std::move(*region));
     return true;

@@ -64,7 +64,7 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     // First what must be rebuilt itself: nothing else is held in memory meanwhile.
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, true);
     for (std::size_t i = 0; i < keys.size(); ++i) bring(i, false);
-    if (!e.device) e.device.replace(room_.make(e.bytes, e.key.name, stream));
+    if (!e.device) e.device.replace(room_.make_for(e, stream));
     store_.device_tier().order_after_uses(e.device.region(), stream);
     // Bytes that a failed way back left behind may still have readers.
     for (auto const user : e.users) {
@@ -74,7 +74,10 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
     for (auto const& use : e.uses) {
       if (use.stream() != stream) device_.wait(stream, use.ref());
     }
-    run_recipe(e, stream, inputs.all(), rows_there, why == reason::recomputed_ahead);
+    block const working = e.rebuild.how->scratch_bytes > 0
+                              ? hand_out(room_.make(e.rebuild.how->scratch_bytes, "recipe", stream), stream)
+                              : block();
+    run_recipe(e, stream, inputs.all(), working.data(), rows_there, why == reason::recomputed_ahead);
   } catch (...) {
     if (e.device) e.add_use(stream);  // the recipe may have enqueued part of its work
     ledger_.met(item_event::recipe_failed, e);
@@ -96,8 +99,8 @@ entry& session_core::require_input(entry const& e, item_key const& key) {
                                  to_string(e.key), to_string(key)));
 }
 
-void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there,
-                              bool ahead) {
+void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, void* working,
+                              std::size_t rows_there, bool ahead) {
   boost::container::small_vector<void const*, 8> addresses;
   for (entry const* const input : inputs) addresses.push_back(input->device.address());
   e.device.disown();  // until the whole recipe is enqueued
@@ -108,7 +111,8 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
                             e.bytes,
                             {addresses.data(), addresses.size()},
                             rows_there,
-                            e.rebuild.how->rows - rows_there});
+                            e.rebuild.how->rows - rows_there,
+                            working});
   } catch (error const&) {
     throw;
   } catch (std::exception const& cause) {
@@ -130,7 +134,7 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
     if (left_us <= 0) return false;
     if (!forecast_.could_be_rebuilt_now(e) || e.rebuild.us > left_us) return true;
     if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes() + follower_.due_bytes()) return false;
-    auto region = tier.allocate(e.bytes, e.key.name);
+    auto region = store_.bytes_for(e);
     if (!region) return false;
     e.device.replace(std::move(*region));
     if (!rebuild_ahead(e, stream, reason::recomputed_ahead, {idle_us, e.rebuild.us})) return false;

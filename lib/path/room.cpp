@@ -52,6 +52,14 @@ device_region room::make(std::size_t bytes, label const& name, stream_ref stream
   return wait_for_room(bytes, name, stream, [&] { return around_.store.device_tier().allocate(bytes, name); });
 }
 
+device_region room::make_for(entry const& e, stream_ref stream) {
+  return wait_for_room(e.bytes, e.key.name, stream, [&] { return around_.store.bytes_for(e); });
+}
+
+device_region room::make_at(store::home& place, label const& name, stream_ref stream) {
+  return wait_for_room(place.bytes, name, stream, [&] { return around_.store.device_tier().take(place); });
+}
+
 device_region room::make_for(device_view memory, stream_ref stream) {
   return wait_for_room(memory.bytes, "adopted memory", stream,
                        [&] { return around_.store.device_tier().adopt(memory.address, memory.bytes); });
@@ -137,7 +145,7 @@ bool room::give_way(bool firmly) {
 
 bool room::leave_behind(entry& e, bool firmly) {
   // Whoever holds another lease has been told the address.
-  if (e.leases > 1 || !e.users.empty() || !e.uses.empty()) return false;
+  if (e.leases > 1 || !e.users.empty() || !e.uses.empty() || e.lives_at != nullptr) return false;
   auto& tier = around_.store.device_tier();
   auto region = tier.allocate(e.bytes, e.key.name);
   raised_flag const while_making_room(being_made_);
@@ -297,6 +305,7 @@ bool room::rebuilding_fits(entry const& e) {
   bool const measured = step && e.key.segment < step->segments.size();
   std::size_t inside =
       measured ? step->segments[e.key.segment].backward_scratch_bytes : around_.blocks.last_peak_bytes();
+  if (!measured) inside += e.rebuild.how->scratch_bytes;
   for (auto const& other : around_.store.live()) {
     bool const beside = other.key.segment == e.key.segment && other.key.micro_batch == e.key.micro_batch;
     if (beside) inside += other.bytes;
@@ -346,8 +355,9 @@ entry* room::oldest_offloading() noexcept {
   return nullptr;
 }
 
-/// Some transfer under way gives device bytes back when it ends.
-bool room::bytes_are_coming() const noexcept {
+/// Some transfer under way gives device bytes back when it ends, or the device is about to be done with some.
+bool room::bytes_are_coming() {
+  if (around_.store.device_tier().places().any_leaving()) return true;
   if (around_.moving.under_way() == 0) return false;
   return std::ranges::any_of(around_.moving.records(), [](auto const& t) { return gives_bytes_back(*t); });
 }

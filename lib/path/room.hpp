@@ -56,6 +56,10 @@ class room {
 
   /// Bytes of the slab, for work on the stream. Throws: `out_of_device_memory`.
   [[nodiscard]] store::device_region make(std::size_t bytes, label const& name, stream_ref stream);
+  /// The same for an item to come back to.
+  [[nodiscard]] store::device_region make_for(store::entry const& e, stream_ref stream);
+  /// A home's bytes.
+  [[nodiscard]] store::device_region make_at(store::home& place, label const& name, stream_ref stream);
   /// Counts memory of the trainer's, which the stream has written. Throws: `out_of_device_memory`.
   [[nodiscard]] store::device_region make_for(device_view memory, stream_ref stream);
 
@@ -94,7 +98,7 @@ class room {
   void list_leaving();
   bool ferry_again(bool firmly);
   [[nodiscard]] store::entry* oldest_offloading() noexcept;
-  [[nodiscard]] bool bytes_are_coming() const noexcept;
+  [[nodiscard]] bool bytes_are_coming();
   [[noreturn]] void throw_no_room(std::size_t bytes, label const& name);
   void note_forced_bytes() noexcept;
 

@@ -38,6 +38,9 @@ class scratch {
     idle_.push_back(of);
     return std::move(regions_[of]);
   }
+  [[nodiscard]] bool has(store::home const& place) const noexcept {
+    return std::ranges::any_of(regions_, [&](store::device_region const& one) { return one.in_place == &place; });
+  }
   [[nodiscard]] bool is_newest(slot of) const noexcept { return of == newest_; }
 
   void begin_step() noexcept { peak_bytes_ = bytes_; }

@@ -251,9 +251,35 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
   if (!evaluating()) ledger_.steps().allocated(stream);
-  auto region = room_.make(bytes, purpose, stream);
+  return hand_out(room_.make(bytes, purpose, stream), stream);
+}
+
+block session_core::allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose) {
+  require_own(stream);
+  auto& place = store_.device_tier().places().at(pieces);
+  progress();
+  if (place.taken) {
+    // A transfer may still hold the bytes of an item that is gone, and gives them back; whoever else has them does not.
+    for (auto const& e : store_.live()) {
+      if (e.lives_at != &place || !e.device) continue;
+      throw invalid_argument(
+          fmt::format("allocate_at: the memory for '{}' is that of {}; release it first, or give other memory",
+                      purpose.view(), to_string(e.key)));
+    }
+    if (scratch_.has(place)) {
+      throw invalid_argument(
+          fmt::format("allocate_at: the memory for '{}' is that of a block that lives still", purpose.view()));
+    }
+  }
+  if (!evaluating()) ledger_.steps().allocated(stream);
+  return hand_out(room_.make_at(place, purpose, stream), stream);
+}
+
+/// The region is a block's from now on, in the stream's order.
+block session_core::hand_out(device_region&& region, stream_ref stream) {
   store_.device_tier().order_after_uses(region, stream);
   void* const address = region.address();
+  std::size_t const bytes = region.bytes();
   auto const slot = scratch_.hold(std::move(region));  // nothing is to be freed before this has gone well
   block made;
   made.core_ = this;
@@ -328,6 +354,9 @@ void session::leave_segment() noexcept {
 void session::synchronize() { of_this_process(core_).synchronize(); }
 block session::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
   return of_this_process(core_).allocate(bytes, stream, purpose);
+}
+block session::allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose) {
+  return of_this_process(core_).allocate_at(pieces, stream, purpose);
 }
 lease session::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
   return of_this_process(core_).save(key, std::move(memory), stream, std::move(how));

@@ -69,6 +69,7 @@ class session_core final : private room_path {
   void leave_segment() noexcept { clock_.declare(false); }
 
   [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose);
+  [[nodiscard]] block allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose);
   void free(block& freed) noexcept;
 
   lease save(item_key const& key, block&& memory, stream_ref stream, recipe&& how);
@@ -143,7 +144,8 @@ class session_core final : private room_path {
 
   // recompute.cpp
   void recompute(entry& e, stream_ref stream, reason why, outlook const& seen = {}, std::size_t rows_there = 0);
-  void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, std::size_t rows_there, bool ahead);
+  void run_recipe(entry& e, stream_ref stream, std::span<entry* const> inputs, void* working, std::size_t rows_there,
+                  bool ahead);
   void recompute_ahead(stream_ref stream, double idle_us);
   [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
@@ -173,6 +175,7 @@ class session_core final : private room_path {
   void budget_changed(std::size_t before);
 
   // session.cpp
+  [[nodiscard]] block hand_out(device_region&& region, stream_ref stream);
   void release_everything() noexcept;
   void learn_before_step();
   void forget_step() noexcept;

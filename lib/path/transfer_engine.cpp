@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "ferry/error.hpp"
 #include "support/pause.hpp"
@@ -17,6 +18,36 @@ void add(std::atomic<double>& to, double amount) {
   to.store(to.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 }
 void add(std::atomic<std::uint64_t>& to, std::uint64_t amount) { to.fetch_add(amount, std::memory_order_relaxed); }
+
+std::uint64_t checksum_of(std::span<device_view const> pieces, order_hooks* listener) {
+  if (listener != nullptr) {
+    for (auto const& piece : pieces) listener->host_access(reads(piece.address, piece.bytes), "checksum");
+  }
+  if (pieces.size() == 1) return XXH3_64bits(pieces[0].address, pieces[0].bytes);
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> const state(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (auto const& piece : pieces) XXH3_64bits_update(state.get(), piece.address, piece.bytes);
+  return XXH3_64bits_digest(state.get());
+}
+
+/// Where a copy goes on, and how far from there both sides lie in one piece.
+struct copy_place {
+  std::byte* to;
+  std::byte const* from;
+  std::size_t bytes;
+};
+copy_place place_of(store::transfer_job const& job, std::size_t done) {
+  auto* to = static_cast<std::byte*>(job.to);
+  auto const* from = static_cast<std::byte const*>(job.from);
+  if (job.pieces.empty()) return {to + done, from + done, job.bytes - done};
+  std::size_t inside = done;
+  auto piece = job.pieces.begin();
+  for (; inside >= piece->bytes; ++piece) inside -= piece->bytes;
+  auto* const on_device = static_cast<std::byte*>(piece->address) + inside;
+  std::size_t const left = piece->bytes - inside;
+  if (job.direction == copy_direction::device_to_host) return {to + done, on_device, left};
+  return {on_device, from + done, left};
+}
 
 }  // namespace
 
@@ -250,11 +281,13 @@ void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
 
 bool transfer_engine::verify(transfer& arrived) {
   if (!options_.checksum) return true;
-  auto const hash = [&](void const* address) {
-    if (listener_ != nullptr) listener_->host_access(reads(address, arrived.job.bytes), "checksum");
-    return XXH3_64bits(address, arrived.job.bytes);
-  };
   bool const offload = arrived.job.direction == copy_direction::device_to_host;
+  auto const hash = [&](void const* address) {
+    auto const& job = arrived.job;
+    bool const scattered = !job.pieces.empty() && address == (offload ? job.from : job.to);
+    device_view const whole{const_cast<void*>(address), job.bytes};
+    return checksum_of(scattered ? job.pieces : std::span(&whole, 1), listener_);
+  };
   bool const sees_device = device_.capabilities().host_addressable;
   arrived.result.checksum = hash(offload || sees_device ? arrived.job.to : arrived.job.from);
   std::uint64_t const expected =
@@ -380,15 +413,14 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   chunk& next = lane.ring[(lane.first + lane.in_flight) % size];
   chunk const& newest = lane.ring[(lane.first + lane.in_flight + size - 1) % size];
   next.of = &chosen;
-  next.bytes = std::min(options_.chunk_bytes, chosen.job.bytes - chosen.issued_bytes);
+  auto const at = place_of(chosen.job, chosen.issued_bytes);
+  next.bytes = std::min(options_.chunk_bytes, at.bytes);
   next.issued = now;
   next.met_idle_link = lane.in_flight == 0 || device_.query(newest.mark()) != event_status::pending;
   next.is_last = chosen.issued_bytes + next.bytes == chosen.job.bytes;
   try {
     if (next.met_idle_link) device_.record(next.begin, lane.copies);
-    device_.copy(lane.copies, chosen.job.name, lane.direction,
-                 static_cast<std::byte*>(chosen.job.to) + chosen.issued_bytes,
-                 static_cast<std::byte const*>(chosen.job.from) + chosen.issued_bytes, next.bytes);
+    device_.copy(lane.copies, chosen.job.name, lane.direction, at.to, at.from, next.bytes);
     if (next.is_last) {
       record_done(lane, chosen);
     } else {

@@ -21,6 +21,7 @@ transfer& transfers::begin(entry& e, copy_direction direction) {
   idle_.pop_back();
   t.job.direction = direction;
   t.job.bytes = e.bytes;
+  t.job.pieces = {};
   t.job.name = e.key.name;
   t.job.priority = ++order_;
   t.owner.item = &e;

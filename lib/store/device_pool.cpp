@@ -9,11 +9,13 @@ namespace ferry::store {
 device_pool::device_pool(device& owner, std::size_t bytes)
     : device_(owner),
       by_address_(owner.capabilities().addresses_per_byte == 1),
-      slab_(owner, memory_space::device, bytes) {
+      slab_(owner, memory_space::device, bytes),
+      homes_(owner, slab_.bytes()) {
   fences_.reserve(1024);
 }
 
 std::optional<device_region> device_pool::allocate(std::size_t bytes, label const& name) {
+  if (!homes_.make_way(bytes)) return std::nullopt;
   if (!by_address_) return_addresses(false);
   auto piece = slab_.allocate(bytes, name);
   if (!piece && !resting_.empty() && bytes <= slab_.bytes().free_bytes()) {
@@ -21,7 +23,14 @@ std::optional<device_region> device_pool::allocate(std::size_t bytes, label cons
     piece = slab_.allocate(bytes, name);
   }
   if (!piece) return std::nullopt;
-  return device_region{std::move(*piece), false};
+  return device_region{std::move(*piece)};
+}
+
+std::optional<device_region> device_pool::take(home& wanted) {
+  auto held = homes_.take(wanted);
+  if (!held) return std::nullopt;
+  adopted_bytes_ += wanted.bytes;
+  return device_region{slab_piece(wanted.pieces.front().address, wanted.bytes, std::move(*held)), true, &wanted};
 }
 
 std::optional<device_region> device_pool::adopt(void* address, std::size_t bytes) {
@@ -35,6 +44,7 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
   if (!region) return;
   if (region.adopted) {
     adopted_bytes_ -= region.bytes();
+    if (region.in_place != nullptr) homes_.leave(*region.in_place, uses);
   } else {
     auto const& place = region.piece.place();
     ++frees_;
@@ -53,6 +63,7 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
 
 template <typename Visit>
 void device_pool::for_earlier_uses(device_region const& region, Visit visit) {
+  if (region.in_place != nullptr) std::ranges::for_each(region.in_place->uses, visit);
   if (region.adopted) return;
   std::size_t const begin = region.piece.place().offset;
   std::size_t const end = begin + region.piece.place().bytes;
@@ -111,7 +122,7 @@ void device_pool::forget_finished() {
 
 bool device_pool::uses_are_over() {
   forget_finished();
-  return fences_.empty();
+  return fences_.empty() && !homes_.any_leaving();
 }
 
 void device_pool::resize(std::size_t bytes) {
@@ -122,6 +133,7 @@ void device_pool::resize(std::size_t bytes) {
 void device_pool::wait_for_uses() noexcept {
   for (auto const& f : fences_) wait_until_over(device_, f.mark.ref());
   fences_.clear();
+  homes_.wait_for_uses();
   return_addresses(true);
 }
 

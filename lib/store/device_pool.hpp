@@ -19,15 +19,17 @@
 #include <vector>
 
 #include "store/event_pool.hpp"
+#include "store/homes.hpp"
 #include "store/slab.hpp"
 
 namespace ferry::store {
 
-/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer. One that has been used goes back
+/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer, for once or as its home. One that has been used goes back
 /// by `device_pool::free`, with the marks of its uses; so does adopted memory. One that nobody has used may just go.
 struct device_region {
   slab_piece piece;
   bool adopted = false;
+  home* in_place = nullptr;  ///< with adopted memory that the item comes back to
 
   explicit operator bool() const noexcept { return static_cast<bool>(piece); }
   [[nodiscard]] void* address() const noexcept { return piece.address(); }
@@ -42,6 +44,10 @@ class device_pool {
   [[nodiscard]] std::optional<device_region> allocate(std::size_t bytes, label const& name);
   /// Counts memory that is not in the slab against the budget.
   [[nodiscard]] std::optional<device_region> adopt(void* address, std::size_t bytes);
+
+  /// The bytes of a home; nothing while it is taken or the budget is used up.
+  [[nodiscard]] std::optional<device_region> take(home& wanted);
+  [[nodiscard]] homes& places() noexcept { return homes_; }
 
   /// The region's bytes may be handed out again; `uses` mark the work that may still touch them.
   void free(device_region&& region, std::span<event_handle const> uses) noexcept;
@@ -85,6 +91,7 @@ class device_pool {
   device& device_;
   bool const by_address_;  // addresses are bytes
   slab slab_;
+  homes homes_;
   std::size_t adopted_bytes_ = 0;
   std::vector<fence> fences_;
   std::vector<resting> resting_;  // empty where addresses are bytes

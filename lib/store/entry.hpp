@@ -67,6 +67,7 @@ struct entry {
   /// Uses that are over in the host's order, marked where they ended: of an item on its way out, whose bytes would
   /// otherwise seem in use by whatever the host enqueues until the copy is complete.
   boost::container::small_vector<event_handle, 2> uses;
+  home* lives_at = nullptr;      ///< where its bytes come back to; null: anywhere in the slab
   std::uint64_t save_order = 0;  ///< position among all saves
   std::uint64_t saved_in_step = 0;
   std::uint32_t leases = 0;

@@ -58,6 +58,7 @@ entry& tiered_store::admit(item_key const& key) {
 void tiered_store::make_resident(entry& e, device_region&& region, event_handle ready) {
   e.advance(item_state::resident);
   e.bytes = region.bytes();
+  e.lives_at = region.in_place;
   e.device.replace(std::move(region));
   e.device.written_by(std::move(ready));
   e.save_order = ++saves_;

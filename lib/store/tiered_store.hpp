@@ -44,6 +44,12 @@ class tiered_store {
   /// The item's bytes are in `region`, written by work up to `ready`.
   void make_resident(entry& e, device_region&& region, event_handle ready);
 
+  /// Device bytes for an item to come back to; nothing if there is no room. Whoever writes is ordered after whatever
+  /// used them before.
+  [[nodiscard]] std::optional<device_region> bytes_for(entry const& e) {
+    return e.lives_at != nullptr ? device_pool_.take(*e.lives_at) : device_pool_.allocate(e.bytes, e.key.name);
+  }
+
   /// resident -> dropped. Requires: idle, with a recipe.
   void drop(entry& e);
   /// resident or offloading -> hosted. Requires: idle, host copy good.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct transfer_job {
   copy_direction direction = copy_direction::device_to_host;
   void* to = nullptr;
   void const* from = nullptr;
+  /// On the device, if the bytes do not lie there in one piece; `to` or `from` is where the first one begins.
+  std::span<device_view const> pieces;
   std::size_t bytes = 0;
   label name;
   std::uint64_t priority = 0;  ///< smaller is sooner

@@ -1,0 +1,110 @@
+#include "store/homes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ferry/error.hpp"
+#include "support/pause.hpp"
+
+namespace ferry::store {
+
+home& homes::at(std::span<device_view const> pieces) {
+  if (pieces.empty()) throw invalid_argument("memory to be used in place: no pieces");
+  std::size_t bytes = 0;
+  for (auto const& piece : pieces) {
+    if (piece.address == nullptr || piece.bytes == 0) {
+      throw invalid_argument(fmt::format("memory to be used in place: a piece is {}",
+                                         piece.address == nullptr ? "a null pointer" : "of zero bytes"));
+    }
+    bytes += piece.bytes;
+  }
+  auto& known = all_[pieces.front().address];
+  if (known == nullptr) {
+    known = std::make_unique<home>();
+    empty_.reserve(all_.size());  // leaving one must never allocate
+  }
+  auto const same = [](device_view const& a, device_view const& b) {
+    return a.address == b.address && a.bytes == b.bytes;
+  };
+  if (!std::ranges::equal(known->pieces, pieces, same)) {
+    if (known->taken) {
+      throw invalid_argument(
+          "memory to be used in place: an item has memory that begins at the same address; release it first");
+    }
+    if (known->resident) {
+      std::erase(empty_, known.get());
+      discard(*known);
+    }
+    known->pieces.assign(pieces.begin(), pieces.end());
+    known->bytes = bytes;
+  }
+  return *known;
+}
+
+std::optional<reservation> homes::take(home& wanted) {
+  if (wanted.taken) return std::nullopt;
+  // Its own pages, if it has them still, need no room.
+  if (wanted.resident) {
+    std::erase(empty_, &wanted);
+    empty_bytes_ -= wanted.bytes;
+  }
+  auto held = make_way(wanted.bytes) ? budget_.reserve(wanted.bytes) : std::nullopt;
+  if (held) {
+    wanted.taken = wanted.resident = true;
+  } else if (wanted.resident) {
+    empty_.insert(empty_.begin(), &wanted);
+    empty_bytes_ += wanted.bytes;
+  }
+  return held;
+}
+
+void homes::leave(home& left, std::span<event_handle const> by) {
+  left.taken = false;
+  static_cast<void>(unused(left));  // forgets what is over
+  for (auto const& use : by) {
+    if (use && device_.query(use.ref()) == event_status::pending) left.uses.push_back(use);
+  }
+  empty_.push_back(&left);
+  empty_bytes_ += left.bytes;
+}
+
+bool homes::make_way(std::size_t bytes) {
+  if (empty_.empty()) return true;
+  std::size_t const held = budget_.used_bytes() + bytes;
+  std::size_t const enough = std::max(budget_.peak_bytes(), held);
+  for (auto one = empty_.begin(); one != empty_.end() && held + empty_bytes_ > enough;) {
+    if (!unused(**one)) {
+      ++one;
+      continue;
+    }
+    discard(**one);
+    one = empty_.erase(one);
+  }
+  return held + empty_bytes_ <= budget_.limit_bytes() || held > budget_.limit_bytes();
+}
+
+bool homes::unused(home& empty) {
+  std::erase_if(empty.uses,
+                [this](event_handle const& use) { return device_.query(use.ref()) != event_status::pending; });
+  return empty.uses.empty();
+}
+
+void homes::discard(home& empty) noexcept {
+  for (auto const& piece : empty.pieces) device_.discard(piece.address, piece.bytes);
+  empty.resident = false;
+  empty_bytes_ -= empty.bytes;
+}
+
+bool homes::any_leaving() {
+  return std::ranges::any_of(empty_, [this](home* one) { return !unused(*one); });
+}
+
+void homes::wait_for_uses() noexcept {
+  for (auto* const one : empty_) {
+    for (auto const& use : one->uses) wait_until_over(device_, use.ref());
+    one->uses.clear();
+  }
+}
+
+}  // namespace ferry::store
