@@ -262,38 +262,25 @@ void block_backward(float* dx, block_acts const& d, block_acts const& a, float c
 
 class trainer {
  public:
-  explicit trainer(std::size_t memory_bytes) : memory_bytes_(memory_bytes) { initialize(); }
+  explicit trainer(std::size_t memory_bytes) : memory_bytes_(memory_bytes) {
+    initialize();
+    auto const acts = layers_.tensor("acts", block_acts::floats * sizeof(float));
+    layers_.forward_by([this, acts](ferry::segment_call const& l) {
+      block_forward({l.at<float>(acts)}, l.input<float>(), w_.block(l.index));
+      block_output(l.output<float>(), {l.at<float>(acts)}, w_.block(l.index));
+    });
+    layers_.backward_by([this, acts](ferry::segment_call const& l) {
+      block_backward(dx_, {dacts_}, {l.at<float>(acts)}, l.input<float>(), w_.block(l.index), g_.block(l.index));
+    });
+  }
 
   /// Forward and its mirror; gives the loss and leaves the gradients. tokens, targets: (B, T)
   float pass(unsigned char const* tokens, unsigned char const* targets) {
     std::ranges::fill(gradients_, 0.0F);
-    ferry::session::step_scope step(session_);
-    ferry::block first = session_.allocate(x_bytes, compute_);
-    run(compute_, embedding_forward, first.as<float>(), tokens, w_);
-    ferry::lease x = session_.save(key(0, "x"), std::move(first), compute_);
-    for (int l = 0; l < L; ++l) {
-      ferry::block acts = session_.allocate(acts_bytes, compute_);
-      ferry::block next = session_.allocate(x_bytes, compute_);
-      run(compute_, block_forward, block_acts{acts.as<float>()}, x.as<float>(), w_.block(l));
-      run(compute_, block_output, next.as<float>(), block_acts{acts.as<float>()}, w_.block(l));
-      auto rebuild = [this, l](ferry::recipe_context const& to) {
-        run(to.stream, block_forward, block_acts{to.output_as<float>()}, to.input_as<float>(0), w_.block(l));
-      };
-      session_.save(key(l, "acts"), std::move(acts), compute_, {.enqueue = rebuild, .inputs = {key(l, "x")}});
-      x = session_.save(key(l + 1, "x"), std::move(next), compute_);
-    }
-    compute_.synchronize();
-    float const loss = head(x.as<float>(), targets);
-    x.end();
-    session_.release(key(L, "x"));
-    for (int l = L; l-- > 0;) {
-      ferry::lease const in = session_.restore(key(l, "x"), compute_);
-      ferry::lease const acts = session_.restore(key(l, "acts"), compute_);
-      run(compute_, block_backward, dx_, block_acts{dacts_}, block_acts{acts.as<float>()}, in.as<float>(), w_.block(l),
-          g_.block(l));
-      for (auto const* name : {"x", "acts"}) session_.release(key(l, name));
-    }
-    compute_.synchronize();
+    ferry::segments::step_scope step(layers_);
+    embedding_forward(layers_.input<float>(), tokens, w_);
+    float const loss = head(layers_.forward<float>(), targets);
+    layers_.backward();
     step.end();
     embedding_backward(g_, dx_, tokens);
     return loss;
@@ -323,8 +310,6 @@ class trainer {
 
  private:
   static constexpr std::size_t scratch_floats = block_acts::floats + N * (3 * C + 2 + V);
-  static constexpr std::size_t acts_bytes = block_acts::floats * sizeof(float);
-  static constexpr std::size_t x_bytes = N * C * sizeof(float);
 
   [[nodiscard]] std::vector<float> memory_for(std::size_t floats) const {
     std::size_t const bytes = floats * sizeof(float);
@@ -333,10 +318,6 @@ class trainer {
                              std::to_string(memory_bytes_));
   }
 
-  static ferry::item_key key(int l, char const* name) { return {0, static_cast<std::uint32_t>(l), name}; }
-  void run(ferry::stream_ref on, auto kernel, auto... arguments) {
-    device_->launch(on, "kernel", {}, [=] { kernel(arguments...); });
-  }
   [[nodiscard]] ferry::config settings() const {
     ferry::config chosen = ferry::config::from_env();
     chosen.budget = ferry::byte_amount::exactly(memory_bytes_ - scratch_floats * sizeof(float));
@@ -393,9 +374,7 @@ class trainer {
   float* lnf_mean_ = take(at_, B, T);
   float* lnf_rstd_ = take(at_, B, T);
   float* logits_ = take(at_, B, T, V);
-  std::unique_ptr<ferry::device> device_ = ferry::make_host_device(ferry::host_options(settings()));
-  ferry::stream compute_{*device_, ferry::stream_kind::compute, "compute"};
-  ferry::session session_{*device_, settings()};
+  ferry::segments layers_{settings(), L, N* C * sizeof(float)};
 };
 
 // ---- text, flags, loop

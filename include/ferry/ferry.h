@@ -91,6 +91,7 @@ typedef enum ferry_status {
   FERRY_ERROR_CUDA = 20,                /**< a call of CUDA's failed */
   FERRY_ERROR_NOT_AVAILABLE = 21,       /**< there is none: no plan is followed, no profile was recorded */
   FERRY_ERROR_INTERNAL = 22,            /**< a bug in Ferry */
+  FERRY_ERROR_FUNCTION = 23,            /**< a function of the caller's, a segment's forward for instance, has failed */
   FERRY_STATUS_HAS_INT_SIZE_ = 0x7fffffff
 } ferry_status;
 
@@ -104,6 +105,10 @@ FERRY_API char const* ferry_last_error(void);
 /** Of this thread's last failure, if it was about memory: the bytes it needed and the limit; both 0 otherwise. Either
  *  pointer may be null. */
 FERRY_API void ferry_last_error_bytes(uint64_t* needed_bytes, uint64_t* limit_bytes);
+
+/** For programs that end when something goes wrong: unless the status is FERRY_OK, says ferry_last_error() on standard
+ * error and ends the program with exit code 1. */
+FERRY_API void ferry_require(ferry_status status);
 
 /** "0.1.0" */
 FERRY_API char const* ferry_version(void);
@@ -122,6 +127,7 @@ typedef struct ferry_session ferry_session;
 typedef struct ferry_block ferry_block; /**< device bytes that are not saved yet */
 typedef struct ferry_lease ferry_lease; /**< an item held on the device for the work of one stream */
 typedef struct ferry_plan ferry_plan;
+typedef struct ferry_segments ferry_segments; /**< a trainer's segments, forward and backward */
 
 /* ---- settings: by the names of their environment variables ------------------------------------------------------- */
 
@@ -377,6 +383,90 @@ FERRY_API ferry_status ferry_session_record_profile(ferry_session* session, int 
 /** What the last recorded step looked like, as JSON: call it after end_step, once the compute stream was synchronised.
  *  FERRY_ERROR_NOT_AVAILABLE without one, or if its micro-batches were interleaved. */
 FERRY_API ferry_status ferry_session_recorded_profile(ferry_session* session, char** json);
+
+/* ---- segments: the short way into a trainer that is already there ------------------------------------------------ *
+ *
+ *   ferry_segments* layers;
+ *   ferry_segments_create(NULL, L, x_bytes, &layers);                 // settings from FERRY_* variables
+ *   ferry_segments_tensor(layers, "ln1", ln1_bytes, acts.ln1, 0);     // 0, 1, ...: an array (L, ...) of your own
+ *   ferry_segments_tensor(layers, "att", att_bytes, NULL, 0);         // or memory of Ferry's
+ *   ferry_segments_forward_by(layers, layer_forward, model);          // int layer_forward(ferry_segment_call const*,
+ * void*) ferry_segments_backward_by(layers, layer_backward, model);
+ *
+ *   ferry_segments_begin_step(layers, 0, &x);                         // 1: an evaluation
+ *   ... write the first layer's input to x ...
+ *   ferry_segments_forward(layers, &x);     ... loss, and its gradient ...
+ *   ferry_segments_backward(layers);
+ *   ferry_segments_end_step(layers);
+ *
+ * Declarations come before the first step. Functions run on the caller's thread, and may be called for a segment again,
+ * with the same input, for the same bits: the output goes to `out`, which is another place then. One that does not
+ * return 0 ends the step (FERRY_ERROR_FUNCTION), and the next one can begin. ferry/segments.hpp says more. */
+
+/** What a function of a segment is given. */
+typedef struct ferry_segment_call {
+  size_t size;          /**< of this struct as the library knows it */
+  uint32_t index;       /**< which segment */
+  void* stream;         /**< enqueue here; null where functions run at once */
+  void* native_stream;  /**< the same for the device's own API, a cudaStream_t; null where there is none */
+  void const* in;       /**< the segment's input */
+  void* out;            /**< write the segment's output here; null in backward */
+  void* const* tensors; /**< in the order they were declared */
+  size_t tensor_count;
+} ferry_segment_call;
+
+/** Anything but 0 is a failure. Must not call the segments. */
+typedef int (*ferry_segment_function)(ferry_segment_call const* call, void* user);
+
+/** So many segments with inputs and outputs of so many bytes, and functions that run at once, on the CPU. `settings`
+ * may be null: then they come from the environment. Without FERRY_BUDGET everything is kept; shares of it are of what
+ * that takes. */
+FERRY_API ferry_status ferry_segments_create(ferry_settings* settings, uint32_t count, size_t output_bytes,
+                                             ferry_segments** segments);
+/** The same with functions that enqueue their work on a stream of the device. `settings` as for a session. */
+FERRY_API ferry_status ferry_segments_create_on(ferry_device* device, ferry_settings* settings, void* stream,
+                                                uint32_t count, size_t output_bytes, ferry_segments** segments);
+/** Abandons a step that is under way. */
+FERRY_API ferry_status ferry_segments_destroy(ferry_segments* segments);
+
+/** A tensor that forward writes and backward reads, in each segment; the first one is tensors[0]. With `first`, an
+ * array of the caller's that has it once for each segment, `stride_bytes` apart (0: one behind the other); with null,
+ * memory of Ferry's. `name` is for messages;
+ * null: its number. */
+FERRY_API ferry_status ferry_segments_tensor(ferry_segments* segments, char const* name, size_t bytes, void* first,
+                                             size_t stride_bytes);
+/** Writes all tensors and `out` from `in`. */
+FERRY_API ferry_status ferry_segments_forward_by(ferry_segments* segments, ferry_segment_function forward, void* user);
+/** Instead of ferry_segments_forward_by, one by one in the order they run: what an operation writes is kept, ferried or
+ * rebuilt together, by running it again. Tensors by their numbers; -1 is the segment's input, -2 its output. */
+FERRY_API ferry_status ferry_segments_operation(ferry_segments* segments, char const* name, int const* reads,
+                                                size_t read_count, int const* writes, size_t write_count,
+                                                ferry_segment_function run, void* user);
+/** Reads all tensors and `in`. */
+FERRY_API ferry_status ferry_segments_backward_by(ferry_segments* segments, ferry_segment_function backward,
+                                                  void* user);
+/** Further segments, of another kind: what is declared from here on is theirs. */
+FERRY_API ferry_status ferry_segments_then(ferry_segments* segments, uint32_t count);
+/** Between steps: another batch. An array of the caller's keeps its stride. Tensor -2 is every segment's output. */
+FERRY_API ferry_status ferry_segments_resize(ferry_segments* segments, int tensor, size_t bytes);
+
+/** `evaluate`: 1 for a step without backward, in which nothing is saved. `input` is where the first segment's input is
+ * to be written. */
+FERRY_API ferry_status ferry_segments_begin_step(ferry_segments* segments, int evaluate, void** input);
+/** The same for the next micro-batch of the step, after backward. */
+FERRY_API ferry_status ferry_segments_next_input(ferry_segments* segments, void** input);
+/** Runs every segment. `output`, which may be null, is where the last one's is, until backward or the step's end. */
+FERRY_API ferry_status ferry_segments_forward(ferry_segments* segments, void** output);
+FERRY_API ferry_status ferry_segments_backward(ferry_segments* segments);
+FERRY_API ferry_status ferry_segments_end_step(ferry_segments* segments);
+/** No error if none is under way. */
+FERRY_API ferry_status ferry_segments_abandon_step(ferry_segments* segments);
+
+/** What keeping everything takes. */
+FERRY_API ferry_status ferry_segments_keep_all_bytes(ferry_segments* segments, uint64_t* bytes);
+/** As those of a session. FERRY_ERROR_WRONG_STATE before the first step, where the session is made then. */
+FERRY_API ferry_status ferry_segments_stats_json(ferry_segments* segments, char** json);
+FERRY_API ferry_status ferry_segments_explain(ferry_segments* segments, char** text);
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 

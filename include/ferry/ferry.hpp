@@ -11,6 +11,7 @@
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
 #include "ferry/label.hpp"
+#include "ferry/segments.hpp"
 #include "ferry/session.hpp"
 #include "ferry/sim_device.hpp"
 #include "ferry/stats.hpp"

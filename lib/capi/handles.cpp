@@ -55,8 +55,8 @@ slot* slot_at(std::uint64_t index) noexcept {
 
 std::uint64_t number_of(void const* handle) noexcept { return reinterpret_cast<std::uintptr_t>(handle); }
 
-constexpr std::array<std::string_view, 9> kind_names{"nothing",   "settings", "a device", "a stream", "an event",
-                                                     "a session", "a block",  "a lease",  "a plan"};
+constexpr std::array<std::string_view, 10> kind_names{"nothing",   "settings", "a device", "a stream", "an event",
+                                                      "a session", "a block",  "a lease",  "a plan",   "segments"};
 std::string_view name_of(std::uint64_t kind) noexcept {
   return kind < kind_names.size() ? kind_names[kind] : std::string_view("unknown");
 }

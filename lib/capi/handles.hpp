@@ -14,7 +14,7 @@
 
 namespace ferry::capi {
 
-enum class handle_kind : std::uint8_t { none, settings, device, stream, event, session, block, lease, plan };
+enum class handle_kind : std::uint8_t { none, settings, device, stream, event, session, block, lease, plan, segments };
 
 namespace handles {
 

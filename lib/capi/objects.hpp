@@ -18,6 +18,7 @@
 
 #include "capi/handles.hpp"
 #include "ferry/plan.hpp"
+#include "ferry/segments.hpp"
 #include "ferry/session.hpp"
 
 namespace ferry::capi {
@@ -171,6 +172,18 @@ struct session_object {
 
   /// The session. Requires: its handle is valid.
   [[nodiscard]] session& it() noexcept { return *running; }
+};
+
+struct segments_object {
+  static constexpr auto kind = handle_kind::segments;
+
+  std::optional<device_part> part{};  // with functions that enqueue; the session is then in `running_in`
+  std::optional<session> running_in{};
+  void* passed_stream = nullptr;
+  std::optional<segments> it{};
+  std::size_t tensors = 0;  // declared
+  turn one_at_a_time{};
+  owned_slot slot{};
 };
 
 /// Ends a call of a session's: gives the turn back, or frees the object with the last of what its handle left behind.

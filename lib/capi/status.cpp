@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -83,7 +84,8 @@ constexpr std::array status_names{FERRY_NAMED(FERRY_OK),
                                   FERRY_NAMED(FERRY_ERROR_NO_CUDA),
                                   FERRY_NAMED(FERRY_ERROR_CUDA),
                                   FERRY_NAMED(FERRY_ERROR_NOT_AVAILABLE),
-                                  FERRY_NAMED(FERRY_ERROR_INTERNAL)};
+                                  FERRY_NAMED(FERRY_ERROR_INTERNAL),
+                                  FERRY_NAMED(FERRY_ERROR_FUNCTION)};
 #undef FERRY_NAMED
 
 /// Strings that callers have and have not freed: so one that is freed twice is recognised. Never destroyed, as handles.
@@ -223,4 +225,10 @@ ferry_status ferry_string_free(char* text) {
     }
     std::free(text);
   });
+}
+
+void ferry_require(ferry_status status) {
+  if (status == FERRY_OK) return;
+  std::fprintf(stderr, "error: %s\n", ferry_last_error());
+  std::exit(EXIT_FAILURE);
 }

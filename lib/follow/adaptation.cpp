@@ -97,13 +97,11 @@ void adaptation::plan_first(planning_task task) {
 
 /// Once: whoever relies on `auto` should know that it is not what they get.
 void adaptation::warn_if_unplanned() {
-  if (++steps_without_plan_ != patient_steps) return;
-  std::string_view const why = !why_no_plan_.empty()              ? std::string_view(why_no_plan_)
-                               : !around_.recorder.saw_work() ? "the last step has restored nothing that it saved"
-                                                                  : "no two steps save the same items";
-  around_.log.warning("FERRY_POLICY=auto has no plan after {} steps: {}; inputs of segments are ferried, all else is "
-                      "recomputed",
-                      patient_steps, why);
+  bool const measuring = !has_planned_ && around_.recorder.saw_work();
+  if (!(planning_given_up_ || measuring) || ++steps_without_plan_ != patient_steps) return;
+  around_.log.warning(
+      "FERRY_POLICY=auto has no plan after {} steps: {}; inputs of segments are ferried, all else is recomputed",
+      patient_steps, why_no_plan_.empty() ? "no step could be measured" : why_no_plan_);
 }
 
 void adaptation::give_up_planning(std::string_view why) {
@@ -221,8 +219,7 @@ bool adaptation::fits(plan_set const& plans, store::entry const& saved) const {
 adaptation::step_shape adaptation::leave_shape() {
   trial_.reset();
   replan_asked_ = false;  // it was asked for the step as it was
-  return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt),
-          std::exchange(planned_for_, {})};
+  return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt), std::exchange(planned_for_, {})};
 }
 
 void adaptation::budget_changed(std::size_t before, std::size_t now) {

@@ -46,6 +46,7 @@ void test_recipes(void);
 void test_placements(void);
 void test_handles(void);
 void test_memory(void);
+void test_segments(void);
 void test_plans(char const* examples);
 void test_training(void);
 void test_threads(void);

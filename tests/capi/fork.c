@@ -1,5 +1,6 @@
 /* A child of fork() has no threads of Ferry's: what was made before says so, and can be let go. */
 #define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -28,6 +29,21 @@ static int run_child(rig const* before, ferry_lease* lease) {
   return checks_failed() - failed;
 }
 
+/* A program that asks to be ended when something goes wrong. */
+static void test_require(void) {
+  pid_t child;
+  int status = 0;
+  ferry_require(FERRY_OK);
+  child = fork();
+  if (child == 0) {
+    if (freopen("/dev/null", "w", stderr) == NULL) _exit(9);
+    ferry_require(ferry_settings_destroy(NULL));
+    _exit(8);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
 void test_fork(void) {
   rig made = make_rig("keep", "1MiB");
   ferry_key const key = {0, 0, "h"};
@@ -35,6 +51,7 @@ void test_fork(void) {
   ferry_lease* lease = NULL;
   pid_t child;
   int status = 0;
+  test_require();
   OK(ferry_session_begin_step(made.session));
   OK(ferry_session_allocate(made.session, 8192, made.stream, NULL, &block, NULL));
   OK(ferry_session_save(made.session, &key, block, made.stream, NULL, &lease));

@@ -72,6 +72,7 @@ CALL(event_destroy, ferry_event_destroy(bad))
 CALL(session_destroy, ferry_session_destroy(bad))
 CALL(session_settings, ferry_session_settings(bad, &settings_out))
 CALL(begin_step, ferry_session_begin_step(bad))
+CALL(begin_evaluation, ferry_session_begin_evaluation(bad))
 CALL(end_step, ferry_session_end_step(bad))
 CALL(abandon_step, ferry_session_abandon_step(bad))
 CALL(enter_segment, ferry_session_enter_segment(bad, 0, 0, 0, good->stream))
@@ -135,6 +136,7 @@ static call const calls[] = {
     {"session", session_destroy},
     {"session", session_settings},
     {"session", begin_step},
+    {"session", begin_evaluation},
     {"session", end_step},
     {"session", abandon_step},
     {"session", enter_segment},

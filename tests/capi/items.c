@@ -155,6 +155,30 @@ static void test_adopted(void) {
   end_rig(&owner);
 }
 
+/* A step without backward: a budget of two items for twelve, of which nothing leaves. */
+static void test_evaluation(void) {
+  rig made = make_rig("offload", "128KiB");
+  ferry_stats stats;
+  ferry_lease* lease = NULL;
+  void* memory = NULL;
+  uint32_t s;
+  OK(ferry_session_begin_evaluation(made.session));
+  FAILS(FERRY_ERROR_WRONG_STATE, "end_step first", ferry_session_begin_evaluation(made.session));
+  for (s = 0; s < segments; ++s) {
+    ferry_key key = key_of(s);
+    save_filled(&made, &key, (unsigned char)(s + 1));
+    FAILS(FERRY_ERROR_UNKNOWN_KEY, "an evaluation saves nothing",
+          ferry_session_restore(made.session, &key, made.stream, &lease, &memory));
+    OK(ferry_session_release(made.session, &key));
+  }
+  OK(ferry_stream_synchronize(made.stream));
+  OK(ferry_session_end_step(made.session));
+  stats.size = sizeof stats;
+  OK(ferry_session_stats(made.session, &stats));
+  CHECK(stats.steps == 0 && stats.device_to_host.transfers == 0 && stats.device.peak_bytes <= 128 << 10);
+  end_rig(&made);
+}
+
 /* Blocks and leases outlive their session. */
 static void test_outliving(void) {
   rig made = make_rig("keep", "256KiB");
@@ -271,6 +295,7 @@ static void test_strangers(void) {
 void test_items(void) {
   test_round_trip();
   test_adopted();
+  test_evaluation();
   test_outliving();
   test_order_of_calls();
   test_strangers();

@@ -11,8 +11,8 @@ typedef struct group {
 
 static group const groups[] = {
     {"settings", test_settings},     {"devices", test_devices}, {"items", test_items},   {"recipes", test_recipes},
-    {"placements", test_placements}, {"handles", test_handles}, {"memory", test_memory}, {"training", test_training},
-    {"threads", test_threads},       {"layout", test_layout},   {"fork", test_fork}};
+    {"placements", test_placements}, {"handles", test_handles}, {"memory", test_memory}, {"segments", test_segments},
+    {"training", test_training},     {"threads", test_threads}, {"layout", test_layout}, {"fork", test_fork}};
 
 /* Named after the first argument; without names, all are. */
 static int wanted(char const* name, int count, char** arguments) {

@@ -12,11 +12,11 @@ readonly rows=(
   "decide plan"
   "observe follow"
   "path"
-  "simulate"
+  "simulate segments"
   "nn capi torch"
 )
 # Public headers that belong to a folder: those below it may not include them. All others are words that everybody uses.
-declare -A folder_of=([session]=path [simulate]=simulate [torch]=torch [ferry]=capi)
+declare -A folder_of=([session]=path [simulate]=simulate [segments]=segments [torch]=torch [ferry]=capi)
 readonly -A folder_of
 
 declare -A height
