@@ -60,6 +60,7 @@ struct link_change {
 struct config {
   std::string device = "auto";
   byte_amount budget = byte_amount::share(0.7);       ///< device bytes for activations
+  bool budget_given = false;                          ///< FERRY_BUDGET was `set`, to whatever value
   byte_amount host_budget = byte_amount::share(0.5);  ///< pinned bytes
   policy_choice policy;
   std::size_t min_bytes = 4096;                         ///< smaller items are kept
@@ -71,8 +72,9 @@ struct config {
   unsigned plan_effort = 0;                             ///< moves of each search for a plan; 0: by the clock
   double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
-  std::string trace_file;  ///< where the session writes what happened when, for Perfetto
-  std::string stats_file;  ///< where the session writes its statistics, a line of JSON for each step
+  std::string trace_file;    ///< where the session writes what happened when, for Perfetto
+  std::string stats_file;    ///< where the session writes its statistics, a line of JSON for each step
+  std::string profile_file;  ///< where the session writes at its end what a step looks like, for `ferry plan`
   log_level log = log_level::warning;
 
   // The most that the device hands out. 0 is for what suits it: 1 and 2 GiB on the host and the sim device, on a GPU

@@ -166,6 +166,7 @@ std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t mic
   std::size_t const most = (most_bytes + unit - 1) / unit;
   settings.trace_file.clear();
   settings.stats_file.clear();
+  settings.profile_file.clear();
   settings.log = log_level::off;
   settings.device = "auto";  // rehearsed on the host device, whatever the training is for
   std::size_t const pinned_bytes =

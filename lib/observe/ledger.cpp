@@ -12,7 +12,12 @@ using store::event_handle;
 
 ledger::ledger(device& on, config const& settings, support::logger const& log, store::tiered_store& store,
                decide::step_clock& clock)
-    : device_(on), listener_(on.order()), store_(store), clock_(clock), steps_(on, settings, log, store) {
+    : device_(on),
+      listener_(on.order()),
+      store_(store),
+      clock_(clock),
+      steps_(on, settings, log, store),
+      profile_file_("FERRY_PROFILE", settings.profile_file, log) {
   effects_.virtual_clock = on.time() != nullptr;
   measurements_.reserve(256);
 }

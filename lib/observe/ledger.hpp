@@ -17,6 +17,7 @@
 #include "observe/step_log.hpp"
 #include "store/happenings.hpp"
 #include "store/tiered_store.hpp"
+#include "support/run_file.hpp"
 
 namespace ferry::observe {
 
@@ -71,6 +72,10 @@ class ledger {
   /// The host has been held back by FERRY_RUN_AHEAD until now.
   void held_back(double us);
 
+  /// Somebody wants to have the session's step as a file.
+  [[nodiscard]] bool wants_profile() const noexcept { return profile_file_.is_open(); }
+  void write(profile const& step) { profile_file_.append(to_json(step)); }
+
   /// A step begins; those before it are written, as far as their work is over. `first_open`: the first step that
   /// transfers under way belong to.
   void begin_step(plan const* followed, std::uint64_t first_open);
@@ -103,6 +108,7 @@ class ledger {
   store::tiered_store& store_;
   decide::step_clock& clock_;
   step_log steps_;
+  support::run_file profile_file_;
   setting_effects effects_;
   std::vector<measurement> measurements_;
   session_stats totals_;

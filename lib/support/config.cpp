@@ -198,6 +198,8 @@ constexpr std::array settings_table{
     row<&config::stats_file, file_path, file_path_text>(
         "FERRY_STATS", "file for the session's statistics: a line of JSON for each step, and one for all",
         "a file path or off"),
+    row<&config::profile_file, file_path, file_path_text>(
+        "FERRY_PROFILE", "file for what a step looks like, measured, for `ferry plan --profile`", "a file path or off"),
     row<&config::log, word_value<log_level, log_words>, word_text<log_level, log_words>>(
         "FERRY_LOG", "what is reported on standard error", "off, error, warning, info or debug"),
     row<&config::device_bytes, memory_bytes, memory_bytes_text>(
@@ -257,6 +259,7 @@ void config::set(std::string_view variable, std::string_view value) {
     throw setting_error(
         fmt::format("{}={}: {}; accepted: {}", variable, support::quoted(value), problem.what(), found->accepted));
   }
+  budget_given = budget_given || variable == "FERRY_BUDGET";
   std::erase(given, variable);
   if (found->get(*this) != found->get(config{})) given.emplace_back(variable);
 }

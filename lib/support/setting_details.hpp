@@ -92,6 +92,12 @@ inline constexpr std::array setting_details{
         "FERRY_STATS", "stats_file", reported_group,
         "Bytes by tier, transfers, waiting, recipes, and every item's decisions; [formats.md](formats.md) has all "
         "keys. A program has the same in `session::stats`."},
+    setting_detail{
+        "FERRY_PROFILE", "profile_file", reported_group,
+        "Written when the session ends, of the last training step that ended: items, recipes, times and the "
+        "order of need ([formats.md](formats.md)). `ferry plan --profile` makes a plan of it, for this machine or "
+        "another, and `FERRY_POLICY=plan=FILE` has any program follow that. Recording costs a pair of events "
+        "for each segment."},
     setting_detail{"FERRY_LOG", "log", reported_group,
                    "`warning` tells of transfers that failed and were made good, and of leases that a step has left; "
                    "`info` also of plans that are made and changed, and at the end of settings that had no effect. "

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# plain_c.sh PLAIN FERRY SOURCE_FOLDER: the trainer in C by hand and the same with Ferry give the same bits under every policy
-# and budget, evaluation included, in less memory; and little had to change for it.
+# plain_c.sh PLAIN FERRY SOURCE_FOLDER [COMMAND]: the trainer in C by hand and the same with Ferry give the same bits under every policy
+# and budget, evaluation included; and little had to change for it.
 set -uo pipefail
 plain="$1"
 ferried="$2"
 example="$3/examples/05_plain_c"
+command="${4-}"
 most_changed_lines=45
 failures=0
 scratch="$(mktemp -d)"
@@ -45,6 +46,19 @@ for policy in recompute offload auto selective sqrt every=2; do
   done
 done
 tail -n 1 "$scratch/stats" | grep -q '"evaluations":2' || complain "expected the evaluations to be counted as such"
+
+# A plan of the program's own step, without a line of code.
+if [[ -n "$command" ]]; then
+  run FERRY_PROFILE="$scratch/profile.json" FERRY_POLICY=recompute FERRY_BUDGET=60% "$ferried" "$steps"
+  expect_same_bits
+  run "$command" plan --profile "$scratch/profile.json" --gpu laptop --budget 60% -o "$scratch/plan.json"
+  [[ "$code" == 0 ]] || complain "expected a plan"
+  run FERRY_POLICY="plan=$scratch/plan.json" FERRY_BUDGET=70% "$ferried" "$steps"
+  expect_same_bits
+  run FERRY_PROFILE="$scratch/no/such/folder/profile.json" "$ferried" 1
+  [[ "$code" == 1 ]] || complain "expected exit code 1"
+  grep -q "FERRY_PROFILE" "$scratch/err" || complain "expected the variable's name"
+fi
 
 # What goes wrong is said, in one line.
 run FERRY_POLICY=keep FERRY_BUDGET=30% "$ferried" "$steps"

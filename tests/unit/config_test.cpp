@@ -127,6 +127,7 @@ TEST(Config, TakesTheOtherSettings) {
   EXPECT_EQ(with("FERRY_LOG=debug").log, ferry::log_level::debug);
   EXPECT_EQ(with("FERRY_STATS= a=b.json").stats_file, " a=b.json");
   EXPECT_EQ(with("FERRY_STATS=off").stats_file, "");
+  EXPECT_EQ(with("FERRY_PROFILE=step.json").profile_file, "step.json");
   EXPECT_EQ(with("FERRY_TRACE=t.json").trace_file, "t.json");
   EXPECT_EQ(with("FERRY_DEVICE_BYTES=1GB").device_bytes, 1'000'000'000u);
   EXPECT_EQ(with("FERRY_PINNED_BYTES=1GB").pinned_bytes, 1'000'000'000u);
@@ -301,7 +302,7 @@ TEST(DescribeSettings, CoversEverySettingOnce) {
     EXPECT_TRUE(row.details.ends_with('.')) << row.variable << ": " << row.details;
     EXPECT_THAT(row.meaning + row.accepted, Not(HasSubstr("|"))) << "would break the table of docs/settings.md";
   }
-  EXPECT_EQ(seen.size(), 22u);
+  EXPECT_EQ(seen.size(), 23u);
 }
 
 TEST(DescribeSettings, DefaultsReadBackAsThemselves) {

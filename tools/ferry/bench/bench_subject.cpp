@@ -120,6 +120,7 @@ config bench_subject::sim_settings() const {
   if (std::ranges::find(settings.given, "FERRY_CHUNK_BYTES") == settings.given.end()) settings.chunk_bytes = large;
   settings.trace_file.clear();
   settings.stats_file.clear();
+  settings.profile_file.clear();
   return settings;
 }
 

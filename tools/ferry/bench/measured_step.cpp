@@ -73,6 +73,7 @@ config settings_for_one(train_plan const& plan, std::size_t budget_bytes, std::s
   settings.host_budget = byte_amount::exactly(plan.keep_all_bytes);
   settings.trace_file.clear();
   settings.stats_file.clear();
+  settings.profile_file.clear();
   settings.budget = byte_amount::exactly(budget_bytes);
   settings.set("FERRY_POLICY", policy);
   return settings;

@@ -96,6 +96,7 @@ void comparison::enter_all() {
   settings.host_budget = byte_amount::exactly(plan_.keep_all_bytes);
   settings.trace_file.clear();
   settings.stats_file.clear();
+  settings.profile_file.clear();
   auto reference = settings;
   reference.budget = byte_amount::exactly(plan_.keep_all_bytes);
   reference.set("FERRY_POLICY", "keep");
