@@ -387,15 +387,16 @@ FERRY_API ferry_status ferry_session_recorded_profile(ferry_session* session, ch
 /* ---- segments: the short way into a trainer that is already there ------------------------------------------------ *
  *
  *   ferry_segments* layers;
- *   ferry_segments_create(NULL, L, x_bytes, &layers);                 // settings from FERRY_* variables
- *   ferry_segments_tensor(layers, "ln1", ln1_bytes, acts.ln1, 0);     // 0, 1, ...: an array (L, ...) of your own
- *   ferry_segments_tensor(layers, "att", att_bytes, NULL, 0);         // or memory of Ferry's
- *   ferry_segments_forward_by(layers, layer_forward, model);          // int layer_forward(ferry_segment_call const*,
- * void*) ferry_segments_backward_by(layers, layer_backward, model);
+ *   ferry_segments_create(NULL, L, x_bytes, &layers);              // settings from FERRY_* variables
+ *   ferry_segments_tensor(layers, "ln1", ln1_bytes, acts.ln1, 0);  // an array (L, ...) of your own
+ *   ferry_segments_tensor(layers, "att", att_bytes, NULL, 0);      // or memory of Ferry's
+ *   ferry_segments_forward_by(layers, layer_forward, model);       // int (ferry_segment_call const*, void*)
+ *   ferry_segments_backward_by(layers, layer_backward, model);
  *
- *   ferry_segments_begin_step(layers, 0, &x);                         // 1: an evaluation
+ *   ferry_segments_begin_step(layers, 0, &x);                      // 1: an evaluation
  *   ... write the first layer's input to x ...
- *   ferry_segments_forward(layers, &x);     ... loss, and its gradient ...
+ *   ferry_segments_forward(layers, &x);
+ *   ... loss, and its gradient ...
  *   ferry_segments_backward(layers);
  *   ferry_segments_end_step(layers);
  *

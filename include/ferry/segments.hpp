@@ -2,23 +2,24 @@
 // gives the two functions that it has anyway, forward and backward of one segment. Ferry does the rest: memory, keys,
 // saving, restoring, running forward again where that is better, and evaluation.
 //
-//   ferry::segments layers(L, x_bytes);                         // L blocks; each has an input and an output of x_bytes
-//   auto const acts = layers.tensor("acts", acts_bytes);        // what a block's forward leaves for its backward
+//   ferry::segments layers(L, x_bytes);                   // L blocks; each has an input and an output of x_bytes
+//   auto const acts = layers.tensor("acts", acts_bytes);  // what a block's forward leaves for its backward
 //   layers.forward_by([&](ferry::segment_call const& s) { block_forward(s.at<float>(acts), s.in, s.out, w[s.index]);
 //   }); layers.backward_by([&](ferry::segment_call const& s) { block_backward(dx, s.at<float>(acts), s.in, w[s.index]);
 //   });
 //
-//   ferry::segments::step_scope step(layers);                   // or (layers, ferry::step_kind::evaluate)
+//   ferry::segments::step_scope step(layers);  // or (layers, ferry::step_kind::evaluate)
 //   embedding(layers.input(), tokens);
 //   float const loss = head(layers.forward(), targets);
 //   layers.backward();
 //   step.end();
 //
 // The budget and everything else comes from FERRY_* variables; shares of FERRY_BUDGET are of what keeping everything
-// takes, and without one everything is kept. Memory is Ferry's, or the trainer's own arrays: pointers stay what they
-// were, and pages go back to the system while their tensors are elsewhere. Functions run at once, on the caller's
-// thread, or enqueue work on a stream. A function may be run again for a segment, with the same input: it must give the
-// same bits, and write its output to `out`, which is another place then.
+// takes; without one, and without FERRY_POLICY, everything is kept. Memory is Ferry's, or the trainer's own arrays:
+// pointers stay what they were, and pages go back to the system while their tensors are elsewhere. Functions run at
+// once, on the caller's thread, or enqueue work on a stream. A function may be run again for a segment, with the same
+// input: it must give the same bits, and write its output to `out`, which is another place then. Functions must not
+// call these segments or their session.
 //
 // Threads: one thread at a time; a call that meets another one throws.
 #pragma once
@@ -72,6 +73,8 @@ struct segment_call {
 };
 using segment_function = std::function<void(segment_call const&)>;
 
+class segments_core;
+
 /// A trainer's segments, forward and backward.
 class FERRY_API segments {
  public:
@@ -104,12 +107,14 @@ class FERRY_API segments {
   void backward_by(segment_function function);
   void backward_by(std::vector<tensor_id> reads, segment_function function);
 
-  /// Between steps: another batch. The trainer's own arrays keep their stride.
+  /// Between steps: another batch, not larger than that of the first step unless the session is the caller's. The
+  /// trainer's own arrays keep their stride.
   void resize(tensor_id of, std::size_t bytes);
   void resize_output(std::size_t bytes);
 
   // A step: input, forward and backward, once for each micro-batch. A function that throws ends the step as
-  // `abandon_step` does, and what it threw is passed on. Throws: `error` for calls in another order.
+  // `abandon_step` does, and what it threw is passed on; as `recipe_error` if it was run again. Throws: `error` for
+  // calls in another order.
 
   void begin_step(step_kind kind = step_kind::train);
   /// Where the first segment's input is to be written, before `forward`.
@@ -140,8 +145,7 @@ class FERRY_API segments {
   [[nodiscard]] session& in_session();
 
  private:
-  class core;
-  std::unique_ptr<core> core_;
+  std::unique_ptr<segments_core> core_;
 };
 
 }  // namespace ferry

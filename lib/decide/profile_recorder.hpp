@@ -29,6 +29,7 @@ class profile_recorder {
   void begin_step(bool wanted);
   /// What follows is no part of the step that was recorded.
   void pause(bool paused) noexcept { paused_ = paused; }
+  [[nodiscard]] bool is_paused() const noexcept { return paused_; }
   /// It shows nothing.
   void abandon_step() noexcept {
     on_ = false;

@@ -18,6 +18,8 @@ constexpr std::uint32_t warm_up_steps = 2;
 constexpr std::uint32_t patient_steps = 5;
 /// Shapes of steps that are remembered beside the one at hand.
 constexpr std::size_t other_shapes = 7;
+/// Recording holds the host back a little: one that does not come again soon is not waited for.
+constexpr std::uint32_t steps_recorded_for_a_shape = 16;
 /// Where addresses are bytes, gaps between blocks cost some of the budget.
 constexpr double fragmentation_margin = 0.05;
 constexpr double first_planning_ms = 150;
@@ -59,6 +61,7 @@ void adaptation::plan_if_ready(std::uint64_t steps) {
   if (around_.settings.policy.kind == policy_kind::plan && steps == 0 && !around_.plan.has_plan()) {
     follow(read_plan(around_.settings.policy.file));
   }
+  if (steps_to_record_ > 0) --steps_to_record_;
   if (!around_.policy.planning() || around_.plan.has_plan()) return;
   if (steps > 0) warn_if_unplanned();
   if (planning_given_up_ || !around_.recorder.saw_work() || replanner_.busy() || replan_asked_) return;
@@ -70,7 +73,7 @@ void adaptation::plan_if_ready(std::uint64_t steps) {
   }
   measured_ = step;
   plan_is_ours_ = true;
-  shape_is_new_ = false;
+  steps_to_record_ = 0;
   if (std::exchange(has_planned_, true)) {
     start_planning(planning_for(*step));
   } else {
@@ -167,7 +170,7 @@ void adaptation::choose_plan() {
 }
 
 bool adaptation::wants_a_record() const noexcept {
-  bool const wanted = shape_is_new_ || !around_.plan.is_active();
+  bool const wanted = steps_to_record_ > 0 || !around_.plan.is_active();
   return around_.policy.planning() && wanted && !planning_given_up_ && !replanner_.busy();
 }
 
@@ -188,7 +191,7 @@ void adaptation::step_is_another(store::entry const& saved, std::string const& w
   if (others_.size() == other_shapes) others_.erase(others_.begin());
   others_.push_back(leave_shape());
   generation_ = ++generations_;
-  shape_is_new_ = true;
+  steps_to_record_ = steps_recorded_for_a_shape;
 }
 
 /// The plans of another shape are gone on with, if there is one that the step has so far.
@@ -197,7 +200,7 @@ bool adaptation::take_up_known_shape(store::entry const& saved) {
   if (found == others_.end()) return false;
   auto known = std::move(*found);
   others_.erase(found);
-  others_.push_back(leave_shape());
+  if (auto left = leave_shape(); !left.plans.empty() || replanner_.busy()) others_.push_back(std::move(left));
   generation_ = known.generation;
   measured_ = std::move(known.measured);
   planned_for_ = known.planned_for;

@@ -135,10 +135,10 @@ class adaptation {
   bool plan_is_ours_ = false;  // made here, so it may be forgotten
   bool has_planned_ = false;
   bool planning_given_up_ = false;
-  bool shape_is_new_ = false;  // steps are recorded until one of it was
   bool replan_asked_ = false;
   bool learnt_late_ = false;
   std::uint32_t warm_steps_ = 0;
+  std::uint32_t steps_to_record_ = 0;  // a shape is new: so many steps are recorded, until one of it was
   std::uint32_t steps_without_plan_ = 0;
   std::string why_no_plan_;
   std::uint32_t generation_ = 0;  // of the shape at hand

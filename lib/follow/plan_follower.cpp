@@ -12,6 +12,7 @@ void plan_follower::follow(plan_set plans) {
 void plan_follower::go_on_with(plan_set plans, pass which, std::uint32_t segment) {
   follow(std::move(plans));
   if (current_ != nullptr) current_->go_on_in(which, segment);
+  changed_in_step_ = true;
 }
 
 plan_set plan_follower::give_up() noexcept {

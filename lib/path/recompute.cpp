@@ -133,7 +133,8 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
   order_.visit_next([&](entry& e) {
     if (left_us <= 0) return false;
     if (!forecast_.could_be_rebuilt_now(e) || e.rebuild.us > left_us) return true;
-    if (tier.bytes().free_bytes() < e.bytes + scratch_.still_to_come_bytes() + follower_.due_bytes()) return false;
+    std::size_t const own = e.bytes + e.rebuild.how->scratch_bytes;
+    if (tier.bytes().free_bytes() < own + scratch_.still_to_come_bytes() + follower_.due_bytes()) return false;
     auto region = store_.bytes_for(e);
     if (!region) return false;
     e.device.replace(std::move(*region));

@@ -105,7 +105,7 @@ device_region room::wait_for_room(std::size_t bytes, label const& name, stream_r
     if (!give_way(true) && !ferry_again(true)) break;
   }
   around_.ledger.waited_for_bytes(blamed, waiting.waited_us());
-  if (from && around_.clock.knows_a_stretch())
+  if (from && around_.clock.knows_a_stretch() && !around_.recorder.is_paused())
     around_.ledger.measure(measurement::kind::starved, blamed, std::move(from), stream);
   if (!region) throw_no_room(bytes, name);
   note_forced_bytes();
@@ -304,8 +304,8 @@ bool room::rebuilding_fits(entry const& e) {
   auto const& step = around_.adaptation.measured();
   bool const measured = step && e.key.segment < step->segments.size();
   std::size_t inside =
-      measured ? step->segments[e.key.segment].backward_scratch_bytes : around_.blocks.last_peak_bytes();
-  if (!measured) inside += e.rebuild.how->scratch_bytes;
+      std::max(measured ? step->segments[e.key.segment].backward_scratch_bytes : around_.blocks.last_peak_bytes(),
+               e.rebuild.how->scratch_bytes);
   for (auto const& other : around_.store.live()) {
     bool const beside = other.key.segment == e.key.segment && other.key.micro_batch == e.key.micro_batch;
     if (beside) inside += other.bytes;
@@ -391,7 +391,7 @@ void room::throw_no_room(std::size_t bytes, label const& name) {
 
 /// What the step needs whatever is kept: `selective` may fill the rest of the budget.
 void room::note_forced_bytes() noexcept {
-  if (!around_.policy.measuring()) return;
+  if (!around_.policy.measuring() || around_.recorder.is_paused()) return;
   std::size_t forced = around_.store.device_tier().bytes().used_bytes();
   for (auto const& e : around_.store.live()) {
     if (e.idle() && e.state() == item_state::resident && e.course.may_drop)

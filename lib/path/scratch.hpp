@@ -39,7 +39,8 @@ class scratch {
     return std::move(regions_[of]);
   }
   [[nodiscard]] bool has(store::home const& place) const noexcept {
-    return std::ranges::any_of(regions_, [&](store::device_region const& one) { return one.in_place == &place; });
+    return std::ranges::any_of(regions_,
+                               [&](store::device_region const& one) { return one && one.in_place == &place; });
   }
   [[nodiscard]] bool is_newest(slot of) const noexcept { return of == newest_; }
 

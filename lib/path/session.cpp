@@ -62,7 +62,9 @@ session_core::session_core(device& on, config settings)
       adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}),
       room_({on, settings_, store_, policy_, order_, clock_, recorder_, forecast_, scratch_, transfers_, follower_,
              adaptation_, ledger_},
-            *this) {}
+            *this) {
+  if (ledger_.wants_profile()) recorder_.record_always(true);
+}
 
 session_core::~session_core() {
   // Every block and lease has ended, so nothing new starts; what is under way must end before its memory goes.
@@ -72,6 +74,7 @@ session_core::~session_core() {
 void session_core::close() noexcept {
   release_everything();
   name_idle_settings();
+  write_profile();
   finish_log();
   drop_holder();
 }
@@ -96,6 +99,24 @@ void session_core::name_idle_settings() noexcept {
     for (auto const& one : stats().settings_without_effect) log_.info("{} had no effect: {}", one.variable, one.why);
   } catch (std::exception const& problem) {
     log_.info("which settings had no effect is not known: {}", problem.what());
+  }
+}
+
+void session_core::write_profile() noexcept {
+  if (!ledger_.wants_profile()) return;
+  try {
+    ledger_.take_measurements(false);
+    auto const& planned = adaptation_.measured();  // of the warm-up, where every recipe ran
+    auto const step = planned ? planned : recorder_.take("recorded");
+    if (step) {
+      ledger_.write(*step);
+    } else {
+      log_.warning(
+          "FERRY_PROFILE: the file stays empty, because no training step was measured to its end; synchronise "
+          "the compute stream before the session ends, and do not interleave micro-batches");
+    }
+  } catch (std::exception const& problem) {
+    log_.error("FERRY_PROFILE: {}", problem.what());
   }
 }
 
@@ -244,6 +265,7 @@ void session_core::synchronize() {
   for (auto const& e : store_.live()) {
     if (auto const& work = e.device.work()) device_.synchronize(work.ref());
   }
+  if (!step_) store_.device_tier().places().forget_unused();
 }
 
 block session_core::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
@@ -256,31 +278,42 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
 
 block session_core::allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose) {
   require_own(stream);
-  auto& place = store_.device_tier().places().at(pieces);
   progress();
-  if (place.taken) {
-    // A transfer may still hold the bytes of an item that is gone, and gives them back; whoever else has them does not.
-    for (auto const& e : store_.live()) {
-      if (e.lives_at != &place || !e.device) continue;
-      throw invalid_argument(
-          fmt::format("allocate_at: the memory for '{}' is that of {}; release it first, or give other memory",
-                      purpose.view(), to_string(e.key)));
-    }
-    if (scratch_.has(place)) {
-      throw invalid_argument(
-          fmt::format("allocate_at: the memory for '{}' is that of a block that lives still", purpose.view()));
-    }
-  }
+  auto& places = store_.device_tier().places();
+  if (auto* const known = pieces.empty() ? nullptr : places.find(pieces.front().address)) require_free(*known, purpose);
+  auto& place = places.at(pieces);
   if (!evaluating()) ledger_.steps().allocated(stream);
   return hand_out(room_.make_at(place, purpose, stream), stream);
 }
 
+/// Waits for a transfer that still has the bytes of an item that is gone.
+void session_core::require_free(store::home const& place, label const& purpose) {
+  for (auto const& e : store_.live()) {
+    if (e.lives_at != &place) continue;
+    throw invalid_argument(
+        fmt::format("allocate_at: the memory for '{}' is that of {}; release it first, or give other memory",
+                    purpose.view(), to_string(e.key)));
+  }
+  if (scratch_.has(place)) {
+    throw invalid_argument(
+        fmt::format("allocate_at: the memory for '{}' is that of a block that lives still", purpose.view()));
+  }
+  patience waiting(device_);
+  for (; place.taken && transfers_.under_way() > 0; progress()) waiting.wait();
+}
+
 /// The region is a block's from now on, in the stream's order.
 block session_core::hand_out(device_region&& region, stream_ref stream) {
-  store_.device_tier().order_after_uses(region, stream);
   void* const address = region.address();
   std::size_t const bytes = region.bytes();
-  auto const slot = scratch_.hold(std::move(region));  // nothing is to be freed before this has gone well
+  scratch::slot slot = 0;
+  try {
+    store_.device_tier().order_after_uses(region, stream);
+    slot = scratch_.hold(std::move(region));  // nothing is to be freed before this has gone well
+  } catch (...) {
+    store_.device_tier().free(std::move(region), {});
+    throw;
+  }
   block made;
   made.core_ = this;
   made.address_ = address;

@@ -175,12 +175,14 @@ class session_core final : private room_path {
   void budget_changed(std::size_t before);
 
   // session.cpp
+  void require_free(store::home const& place, label const& purpose);
   [[nodiscard]] block hand_out(device_region&& region, stream_ref stream);
   void release_everything() noexcept;
   void learn_before_step();
   void forget_step() noexcept;
   void leave_step();
   void name_idle_settings() noexcept;
+  void write_profile() noexcept;
   void finish_log() noexcept;
 
   /// The session, its blocks and its leases: the last of them takes the core along.

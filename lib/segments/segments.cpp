@@ -71,20 +71,20 @@ void* segment_call::address_of(tensor_id of) const {
                              : std::to_string(of)));
 }
 
-class segments::core {
+class segments_core {
  public:
-  core(std::optional<config> settings, session* in, stream_ref stream, std::uint32_t count, std::size_t output_bytes,
-       tensor_place outputs)
+  segments_core(std::optional<config> settings, session* in, stream_ref stream, std::uint32_t count,
+                std::size_t output_bytes, tensor_place outputs)
       : settings_(std::move(settings)), session_(in), stream_(stream), x_bytes_(output_bytes), outputs_(outputs) {
     if (output_bytes == 0) throw invalid_argument("segments: an output of zero bytes");
     add_kind(count);
   }
-  ~core() { abandon(); }
+  ~segments_core() { abandon(); }
 
   /// For as long as a call lasts: no other may begin meanwhile.
   class turn {
    public:
-    explicit turn(core& of) : of_(of) {
+    explicit turn(segments_core& of) : of_(of) {
       if (of.busy_.exchange(true, std::memory_order_acquire)) {
         throw error("segments: a call is under way, of another thread or the one whose function this is; wait for it");
       }
@@ -94,7 +94,7 @@ class segments::core {
     ~turn() { of_.busy_.store(false, std::memory_order_release); }
 
    private:
-    core& of_;
+    segments_core& of_;
   };
 
   // Declarations.
@@ -115,6 +115,12 @@ class segments::core {
   void backward(std::uint32_t segment);
   void end();
   void abandon() noexcept;
+  /// From within a function of the trainer's there is nothing to do: one that throws ends the step.
+  void abandon_if_nobody_else_is_at_it() noexcept {
+    if (busy_.exchange(true, std::memory_order_acquire)) return;
+    abandon();
+    busy_.store(false, std::memory_order_release);
+  }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return kinds_.back().first + kinds_.back().count; }
   [[nodiscard]] std::uint32_t next_forward() const noexcept { return forward_done_; }
@@ -132,6 +138,8 @@ class segments::core {
   void require_tensor(segment_kind const& kind, tensor_id of, char const* what) const;
   void require_complete() const;
   void lay_out();
+  [[nodiscard]] bool has_room_for_all() const { return made_for_bytes_ == 0 || keep_all_bytes() <= made_for_bytes_; }
+  [[noreturn]] void throw_too_large() const;
   void make_session();
   void require(bool right, char const* call, char const* instead) const {
     if (!right) throw error(fmt::format("segments: {} {}", call, instead));
@@ -168,6 +176,7 @@ class segments::core {
   std::unique_ptr<device> own_device_;
   std::optional<stream> own_stream_;
   std::optional<session> own_session_;
+  std::size_t made_for_bytes_ = 0;  // what keeping everything took then; 0: there is no limit
   session* session_;
   stream_ref stream_;
   bool at_once_ = !stream_;
@@ -192,19 +201,19 @@ class segments::core {
 
 // ---- declarations
 
-void segments::core::add_kind(std::uint32_t count) {
+void segments_core::add_kind(std::uint32_t count) {
   if (declared_) throw error("segments: a step has begun; declare everything before the first one");
   if (count == 0) throw invalid_argument("segments: zero segments");
   std::uint32_t const first = kinds_.empty() ? 0 : this->count();
   kinds_.push_back({first, count, {}, {}, {}, {}, true});
 }
 
-segment_kind& segments::core::declaring() {
+segment_kind& segments_core::declaring() {
   if (declared_) throw error("segments: a step has begun; declare everything before the first one");
   return kinds_.back();
 }
 
-tensor_id segments::core::add_tensor(label const& name, std::size_t bytes, tensor_place place) {
+tensor_id segments_core::add_tensor(label const& name, std::size_t bytes, tensor_place place) {
   auto& kind = declaring();
   if (bytes == 0) throw invalid_argument(fmt::format("segments: tensor '{}' has zero bytes", name.view()));
   if (std::ranges::any_of(kind.tensors, [&](auto const& known) { return known.name == name; })) {
@@ -222,13 +231,13 @@ tensor_id segments::core::add_tensor(label const& name, std::size_t bytes, tenso
   return kind.tensors.size() - 1;
 }
 
-void segments::core::require_tensor(segment_kind const& kind, tensor_id of, char const* what) const {
+void segments_core::require_tensor(segment_kind const& kind, tensor_id of, char const* what) const {
   if (of == segment_input || of == segment_output || of < kind.tensors.size()) return;
   throw invalid_argument(fmt::format("segments: {} tensor {}, but {} are declared", what, of, kind.tensors.size()));
 }
 
-void segments::core::add_operation(label const& name, std::vector<tensor_id> reads,
-                                   std::vector<tensor_id> const& writes, segment_function run) {
+void segments_core::add_operation(label const& name, std::vector<tensor_id> reads, std::vector<tensor_id> const& writes,
+                                  segment_function run) {
   auto& kind = declaring();
   if (!run) throw invalid_argument(fmt::format("segments: operation '{}' has no function", name.view()));
   if (name.view() == "in" || std::ranges::any_of(kind.operations, [&](auto const& op) { return op.name == name; })) {
@@ -281,7 +290,7 @@ void segments::core::add_operation(label const& name, std::vector<tensor_id> rea
   kind.operations.push_back(std::move(op));
 }
 
-void segments::core::set_forward(segment_function run) {
+void segments_core::set_forward(segment_function run) {
   auto& kind = declaring();
   if (!kind.operations.empty()) throw error("segments: forward_by stands for all operations; use one or the other");
   std::vector<tensor_id> writes(kind.tensors.size());
@@ -290,7 +299,7 @@ void segments::core::set_forward(segment_function run) {
   add_operation("saved", {segment_input}, writes, std::move(run));
 }
 
-void segments::core::set_backward(std::optional<std::vector<tensor_id>> reads, segment_function run) {
+void segments_core::set_backward(std::optional<std::vector<tensor_id>> reads, segment_function run) {
   auto& kind = declaring();
   if (!run) throw invalid_argument("segments: backward has no function");
   if (kind.backward) throw error("segments: backward is declared already");
@@ -302,7 +311,7 @@ void segments::core::set_backward(std::optional<std::vector<tensor_id>> reads, s
   kind.backward = std::move(run);
 }
 
-void segments::core::require_complete() const {
+void segments_core::require_complete() const {
   for (auto const& kind : kinds_) {
     auto const which =
         kinds_.size() == 1 ? std::string() : fmt::format(" of the kind that begins with segment {}", kind.first);
@@ -320,7 +329,7 @@ void segments::core::require_complete() const {
 }
 
 /// Where each tensor lies in its operation's item.
-void segments::core::lay_out() {
+void segments_core::lay_out() {
   for (auto& kind : kinds_) {
     for (auto& op : kind.operations) {
       op.bytes = 0;
@@ -333,7 +342,7 @@ void segments::core::lay_out() {
   }
 }
 
-void segments::core::resize(tensor_id of, std::size_t bytes) {
+void segments_core::resize(tensor_id of, std::size_t bytes) {
   require(phase_ == phase::idle, "resize", "is for between steps; end the one under way first");
   auto& kind = kinds_.back();
   if (kinds_.size() > 1) throw error("segments: resize is for segments of one kind");
@@ -349,11 +358,20 @@ void segments::core::resize(tensor_id of, std::size_t bytes) {
                                          tensor.name.view(), bytes, tensor.place.stride_bytes));
     }
   }
-  tensor.bytes = bytes;
-  lay_out();
+  std::size_t const before = std::exchange(tensor.bytes, bytes);
+  if (has_room_for_all()) return lay_out();
+  tensor.bytes = before;
+  throw_too_large();
 }
 
-void segments::core::resize_output(std::size_t bytes) {
+void segments_core::throw_too_large() const {
+  throw invalid_argument(fmt::format(
+      "segments: keeping everything would take more than the {} that it took in the first step; begin with the largest "
+      "batch, or make a session of your own",
+      format_bytes(made_for_bytes_)));
+}
+
+void segments_core::resize_output(std::size_t bytes) {
   require(phase_ == phase::idle, "resize_output", "is for between steps; end the one under way first");
   if (bytes == 0) throw invalid_argument("segments: an output of zero bytes");
   if (outputs_.first != nullptr) {
@@ -363,10 +381,13 @@ void segments::core::resize_output(std::size_t bytes) {
                                          outputs_.stride_bytes));
     }
   }
-  x_bytes_ = bytes;
+  std::size_t const before = std::exchange(x_bytes_, bytes);
+  if (has_room_for_all()) return;
+  x_bytes_ = before;
+  throw_too_large();
 }
 
-std::size_t segments::core::keep_all_bytes() const {
+std::size_t segments_core::keep_all_bytes() const {
   std::size_t sum = rounded(x_bytes_) * (count() + 1);
   for (auto const& kind : kinds_) {
     for (auto const& tensor : kind.tensors) sum += kind.count * rounded(tensor.bytes);
@@ -377,23 +398,27 @@ std::size_t segments::core::keep_all_bytes() const {
 // ---- steps
 
 /// Without a budget everything is kept, as the trainer did before.
-void segments::core::make_session() {
+void segments_core::make_session() {
   config chosen = *settings_;
   std::size_t const all = keep_all_bytes();
+  bool const given = chosen.budget_given || !(chosen.budget == config().budget);
   if (chosen.device == "auto") chosen.device = "host";
   if (chosen.device_bytes == 0) chosen.device_bytes = all;
-  // More than everything takes would be of no use.
-  bool const given = !(chosen.budget == config().budget);
-  chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(chosen.device_bytes), all) : all);
+  // More than everything takes would be of no use; and where that is there, nothing has to be decided.
+  if (!given && chosen.policy.kind == policy_kind::automatic) chosen.policy.kind = policy_kind::keep;
+  chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(all), all) : all);
   if (chosen.pinned_bytes == 0) chosen.pinned_bytes = std::max<std::size_t>(all, std::size_t{1} << 20);
-  own_device_ = make_device(chosen);
-  own_stream_.emplace(*own_device_, stream_kind::compute, "segments");
-  own_session_.emplace(*own_device_, chosen);
+  auto on = make_device(chosen);
+  stream compute(*on, stream_kind::compute, "segments");
+  own_session_.emplace(*on, chosen);
+  own_stream_.emplace(std::move(compute));
+  own_device_ = std::move(on);
+  made_for_bytes_ = all;
   session_ = &*own_session_;
   stream_ = *own_stream_;
 }
 
-void segments::core::begin(step_kind kind) {
+void segments_core::begin(step_kind kind) {
   require(phase_ == phase::idle, "begin_step", "in a step; end that one first");
   if (!declared_) {
     require_complete();
@@ -408,13 +433,13 @@ void segments::core::begin(step_kind kind) {
   phase_ = phase::begun;
 }
 
-block segments::core::allocate_x(std::uint32_t segment) {
+block segments_core::allocate_x(std::uint32_t segment) {
   if (segment == 0 || outputs_.first == nullptr) return session_->allocate(x_bytes_, stream_, "in");
   device_view const at{place_in(outputs_, x_bytes_, segment - 1), x_bytes_};
   return session_->allocate_at({&at, 1}, stream_, "in");
 }
 
-block segments::core::allocate_for(segment_kind const& kind, declared_operation const& op, std::uint32_t segment) {
+block segments_core::allocate_for(segment_kind const& kind, declared_operation const& op, std::uint32_t segment) {
   if (op.writes.empty()) return {};
   if (!op.in_place) return session_->allocate(op.bytes, stream_, op.name);
   boost::container::small_vector<device_view, 32> pieces;
@@ -425,8 +450,8 @@ block segments::core::allocate_for(segment_kind const& kind, declared_operation 
   return session_->allocate_at({pieces.data(), pieces.size()}, stream_, op.name);
 }
 
-void segments::core::set_tensors(std::vector<void*>& at, segment_kind const& kind, declared_operation const& op,
-                                 std::uint32_t segment, void* packed) const {
+void segments_core::set_tensors(std::vector<void*>& at, segment_kind const& kind, declared_operation const& op,
+                                std::uint32_t segment, void* packed) const {
   for (auto const id : op.writes) {
     auto const& tensor = kind.tensors[id];
     at[id] = op.in_place ? place_in(tensor.place, tensor.bytes, segment - kind.first)
@@ -434,7 +459,7 @@ void segments::core::set_tensors(std::vector<void*>& at, segment_kind const& kin
   }
 }
 
-void* segments::core::input() {
+void* segments_core::input() {
   require(phase_ != phase::idle, "input", "without a step; begin one first");
   bool const next = phase_ == phase::backward && backward_left_ == 0;
   require(phase_ == phase::begun || phase_ == phase::has_input || next, "input",
@@ -450,8 +475,8 @@ void* segments::core::input() {
 }
 
 /// The keys of what an operation reads: each item once.
-item_list segments::core::inputs_of(segment_kind const& kind, declared_operation const& op,
-                                    std::uint32_t segment) const {
+item_list segments_core::inputs_of(segment_kind const& kind, declared_operation const& op,
+                                   std::uint32_t segment) const {
   boost::container::small_vector<item_key, 8> keys;
   for (auto const id : op.reads) {
     auto const key =
@@ -462,8 +487,8 @@ item_list segments::core::inputs_of(segment_kind const& kind, declared_operation
 }
 
 /// The operation once more: what it reads is where the recipe has it.
-void segments::core::run_again(segment_kind const& kind, declared_operation const& op, std::uint32_t segment,
-                               recipe_context const& to, void* packed, void* out) {
+void segments_core::run_again(segment_kind const& kind, declared_operation const& op, std::uint32_t segment,
+                              recipe_context const& to, void* packed, void* out) {
   again_.assign(kind.tensors.size(), nullptr);
   void const* in = nullptr;
   boost::container::small_vector<item_key, 8> seen;
@@ -486,7 +511,7 @@ void segments::core::run_again(segment_kind const& kind, declared_operation cons
   op.run({segment, to.stream, in, out, again_});
 }
 
-recipe segments::core::tensors_recipe(segment_kind const& kind, declared_operation const& op, std::uint32_t segment) {
+recipe segments_core::tensors_recipe(segment_kind const& kind, declared_operation const& op, std::uint32_t segment) {
   recipe how;
   how.inputs = inputs_of(kind, op, segment);
   how.scratch_bytes = op.writes_output ? x_bytes_ : 0;
@@ -498,7 +523,7 @@ recipe segments::core::tensors_recipe(segment_kind const& kind, declared_operati
 
 /// The output can be rebuilt where the operation's other results need not be the trainer's own arrays, which may hold
 /// something else by then.
-recipe segments::core::output_recipe(segment_kind const& kind, declared_operation const& op, std::uint32_t segment) {
+recipe segments_core::output_recipe(segment_kind const& kind, declared_operation const& op, std::uint32_t segment) {
   recipe how;
   if (op.in_place) return how;
   how.inputs = inputs_of(kind, op, segment);
@@ -509,7 +534,7 @@ recipe segments::core::output_recipe(segment_kind const& kind, declared_operatio
   return how;
 }
 
-void segments::core::forward(std::uint32_t segment) {
+void segments_core::forward(std::uint32_t segment) {
   bool const right =
       (phase_ == phase::has_input || phase_ == phase::forward) && segment == forward_done_ && segment < count();
   require(right, fmt::format("forward of segment {}", segment).c_str(),
@@ -527,7 +552,7 @@ void segments::core::forward(std::uint32_t segment) {
   if (forward_done_ == count()) backward_left_ = count();
 }
 
-void segments::core::run_forward(std::uint32_t segment) {
+void segments_core::run_forward(std::uint32_t segment) {
   auto const& kind = kind_of(segment);
   bool const training = kind_ == step_kind::train;
   session::segment_scope const here(*session_, pass::forward, segment, stream_, micro_batch_);
@@ -547,8 +572,19 @@ void segments::core::run_forward(std::uint32_t segment) {
   for (auto const& op : kind.operations) {
     written_.push_back(allocate_for(kind, op, segment));
     set_tensors(at_, kind, op, segment, written_.back().data());
+    // Nothing but what it will be given when it runs again.
+    again_.assign(kind.tensors.size(), nullptr);
+    for (auto const id : op.writes) again_[id] = at_[id];
+    void const* read = nullptr;
+    for (auto const id : op.reads) {
+      if (id == segment_input) {
+        read = in;
+      } else {
+        again_[id] = at_[id];
+      }
+    }
     wait_if_at_once(stream_);
-    op.run({segment, stream_, in, op.writes_output ? out.data() : nullptr, at_});
+    op.run({segment, stream_, read, op.writes_output ? out.data() : nullptr, again_});
     if (!training || op.writes.empty()) continue;
     held_.push_back(
         session_->save(key_of(segment, op), std::move(written_.back()), stream_, tensors_recipe(kind, op, segment)));
@@ -558,13 +594,13 @@ void segments::core::run_forward(std::uint32_t segment) {
   x_ = std::move(out);
 }
 
-void* segments::core::output() {
+void* segments_core::output() {
   require(phase_ == phase::forward && forward_done_ == count(), "output", "before forward has run every segment");
   wait_if_at_once(stream_);
   return x_.data();
 }
 
-void segments::core::backward(std::uint32_t segment) {
+void segments_core::backward(std::uint32_t segment) {
   require(kind_ == step_kind::train || phase_ == phase::idle, "backward", "in an evaluation; begin a training step");
   bool const right =
       (phase_ == phase::forward || phase_ == phase::backward) && backward_left_ > 0 && segment + 1 == backward_left_;
@@ -582,7 +618,7 @@ void segments::core::backward(std::uint32_t segment) {
   --backward_left_;
 }
 
-void segments::core::run_backward(std::uint32_t segment) {
+void segments_core::run_backward(std::uint32_t segment) {
   auto const& kind = kind_of(segment);
   bool const last = segment + 1 == count();
   bool const reads_output = backward_reads(kind, segment_output);
@@ -620,17 +656,22 @@ void segments::core::run_backward(std::uint32_t segment) {
   if (!read_before) session_->release(x_key(segment));
 }
 
-void segments::core::end() {
+void segments_core::end() {
   require(phase_ != phase::idle, "end_step", "without a step");
   bool const whole = kind_ == step_kind::evaluate || phase_ == phase::begun || backward_left_ == 0;
   require(whole && !(phase_ == phase::forward && forward_done_ < count()), "end_step",
           "in the midst of forward or backward; go on, or abandon the step");
   x_ = {};
+  try {
+    session_->end_step();
+  } catch (...) {
+    abandon();
+    throw;
+  }
   phase_ = phase::idle;
-  session_->end_step();
 }
 
-void segments::core::abandon() noexcept {
+void segments_core::abandon() noexcept {
   held_.clear();
   written_.clear();
   x_ = {};
@@ -644,84 +685,85 @@ void segments::core::abandon() noexcept {
 segments::segments(std::uint32_t count, std::size_t output_bytes, tensor_place outputs)
     : segments(config::from_env(), count, output_bytes, outputs) {}
 segments::segments(config settings, std::uint32_t count, std::size_t output_bytes, tensor_place outputs)
-    : core_(std::make_unique<core>(std::move(settings), nullptr, stream_ref(), count, output_bytes, outputs)) {}
+    : core_(std::make_unique<segments_core>(std::move(settings), nullptr, stream_ref(), count, output_bytes, outputs)) {
+}
 segments::segments(session& in, stream_ref stream, std::uint32_t count, std::size_t output_bytes, tensor_place outputs)
-    : core_(std::make_unique<core>(std::nullopt, &in, stream, count, output_bytes, outputs)) {
+    : core_(std::make_unique<segments_core>(std::nullopt, &in, stream, count, output_bytes, outputs)) {
   if (!stream) throw invalid_argument("segments: the stream is null; pass the stream that functions enqueue on");
 }
 segments::~segments() = default;
 
 void segments::then(std::uint32_t count) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->add_kind(count);
 }
 tensor_id segments::tensor(label const& name, std::size_t bytes, tensor_place place) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   return core_->add_tensor(name, bytes, place);
 }
 void segments::forward_by(segment_function function) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->set_forward(std::move(function));
 }
 void segments::operation(label const& name, std::vector<tensor_id> reads, std::vector<tensor_id> writes,
                          segment_function function) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->add_operation(name, std::move(reads), writes, std::move(function));
 }
 void segments::backward_by(segment_function function) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->set_backward(std::nullopt, std::move(function));
 }
 void segments::backward_by(std::vector<tensor_id> reads, segment_function function) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->set_backward(std::move(reads), std::move(function));
 }
 void segments::resize(tensor_id of, std::size_t bytes) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->resize(of, bytes);
 }
 void segments::resize_output(std::size_t bytes) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->resize_output(bytes);
 }
 void segments::begin_step(step_kind kind) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->begin(kind);
 }
 void* segments::input() {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   return core_->input();
 }
 void* segments::forward() {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   do core_->forward(core_->next_forward());
   while (core_->next_forward() < core_->count());
   return core_->output();
 }
 void segments::forward(std::uint32_t segment) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->forward(segment);
 }
 void* segments::output() {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   return core_->output();
 }
 void segments::backward() {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   do {
     std::uint32_t const left = core_->backward_left();
     core_->backward((left > 0 ? left : core_->count()) - 1);
   } while (core_->backward_left() > 0);
 }
 void segments::backward(std::uint32_t segment) {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->backward(segment);
 }
 void segments::end_step() {
-  core::turn const mine(*core_);
+  segments_core::turn const mine(*core_);
   core_->end();
 }
-void segments::abandon_step() noexcept { core_->abandon(); }
+void segments::abandon_step() noexcept { core_->abandon_if_nobody_else_is_at_it(); }
 std::uint32_t segments::count() const noexcept { return core_->count(); }
 std::size_t segments::keep_all_bytes() const { return core_->keep_all_bytes(); }
 session& segments::in_session() { return core_->in_session(); }

@@ -27,19 +27,61 @@ home& homes::at(std::span<device_view const> pieces) {
   auto const same = [](device_view const& a, device_view const& b) {
     return a.address == b.address && a.bytes == b.bytes;
   };
-  if (!std::ranges::equal(known->pieces, pieces, same)) {
-    if (known->taken) {
-      throw invalid_argument(
-          "memory to be used in place: an item has memory that begins at the same address; release it first");
-    }
-    if (known->resident) {
-      std::erase(empty_, known.get());
-      discard(*known);
-    }
-    known->pieces.assign(pieces.begin(), pieces.end());
-    known->bytes = bytes;
+  if (std::ranges::equal(known->pieces, pieces, same)) return *known;
+  if (known->taken || known->items > 0) {
+    throw invalid_argument(
+        "memory to be used in place: an item has memory that begins at the same address; release it first");
   }
+  forget_pages(*known);
+  known->pieces.assign(pieces.begin(), pieces.end());
+  known->bytes = bytes;
+  make_place_for(*known);
   return *known;
+}
+
+home* homes::find(void const* address) noexcept {
+  auto const found = all_.find(address);
+  return found != all_.end() ? found->second.get() : nullptr;
+}
+
+/// Of others that overlap the home nothing may be discarded any more, and what still touches them touches this one.
+void homes::make_place_for(home& wanted) {
+  auto const overlaps = [](device_view const& a, device_view const& b) {
+    auto const* const a_begin = static_cast<std::byte const*>(a.address);
+    auto const* const b_begin = static_cast<std::byte const*>(b.address);
+    return a_begin < b_begin + b.bytes && b_begin < a_begin + a.bytes;
+  };
+  std::erase_if(all_, [&](auto const& known) {
+    home& other = *known.second;
+    bool const apart = &other == &wanted || std::ranges::none_of(other.pieces, [&](device_view const& theirs) {
+      return std::ranges::any_of(wanted.pieces, [&](device_view const& ours) { return overlaps(theirs, ours); });
+    });
+    if (apart) return false;
+    if (other.taken || other.items > 0) {
+      wanted.pieces.clear();  // another try is judged anew
+      throw invalid_argument("memory to be used in place: an item has part of it; release that first");
+    }
+    wanted.uses.insert(wanted.uses.end(), other.uses.begin(), other.uses.end());
+    forget_pages(other);
+    return true;
+  });
+}
+
+void homes::forget_unused() noexcept {
+  wait_for_uses();
+  std::erase_if(all_, [&](auto const& known) {
+    if (known.second->taken || known.second->items > 0) return false;
+    forget_pages(*known.second);
+    return true;
+  });
+}
+
+/// What is in them does not count any more, and is not given back.
+void homes::forget_pages(home& empty) noexcept {
+  if (!empty.resident || empty.taken) return;
+  std::erase(empty_, &empty);
+  empty.resident = false;
+  empty_bytes_ -= empty.bytes;
 }
 
 std::optional<reservation> homes::take(home& wanted) {
@@ -72,7 +114,7 @@ void homes::leave(home& left, std::span<event_handle const> by) {
 bool homes::make_way(std::size_t bytes) {
   if (empty_.empty()) return true;
   std::size_t const held = budget_.used_bytes() + bytes;
-  std::size_t const enough = std::max(budget_.peak_bytes(), held);
+  std::size_t const enough = std::max(std::min(budget_.peak_bytes(), budget_.limit_bytes()), held);
   for (auto one = empty_.begin(); one != empty_.end() && held + empty_bytes_ > enough;) {
     if (!unused(**one)) {
       ++one;

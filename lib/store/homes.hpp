@@ -4,7 +4,8 @@
 // while an item or a block has them. When these are done with it, its pages stay for whoever takes it next, as long as
 // there is room: a home that is taken makes others go that stand empty, the longest empty first, once nothing touches
 // them any more. So what is resident never exceeds the budget, nor, but for what the device has yet to finish, the most
-// that was ever held at once; and where everything fits, no page is ever given back. Threads: the session's only.
+// that was ever held at once; and where everything fits, no page is ever given back. Pages of the slab that were
+// touched stay beside them. Threads: the session's only.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ namespace ferry::store {
 struct home {
   std::vector<device_view> pieces;
   std::size_t bytes = 0;
-  bool taken = false;
+  std::size_t items = 0;  ///< that live there, wherever their bytes are now
+  bool taken = false;     ///< somebody has its bytes
   bool resident = false;  ///< its pages may hold something
   /// What may still touch its bytes of those who had it before.
   std::vector<event_handle> uses;
@@ -35,8 +37,10 @@ class homes {
   homes(homes const&) = delete;
   homes& operator=(homes const&) = delete;
 
-  /// The home that begins where the first piece does. Throws: `invalid_argument` for pieces of no bytes, and if other
-  /// pieces than before begin there while it is taken.
+  /// The one that begins there; or null.
+  [[nodiscard]] home* find(void const* address) noexcept;
+  /// The home that begins where the first piece does. What is known of others that overlap it is forgotten. Throws:
+  /// `invalid_argument` for pieces of no bytes, and if somebody has or needs memory among them in other pieces.
   [[nodiscard]] home& at(std::span<device_view const> pieces);
 
   /// Its bytes, of the budget; nothing if it is taken, or while there is no room. Whoever writes is ordered after
@@ -47,12 +51,17 @@ class homes {
   /// So many more bytes are to be had of the budget: empty homes go if it takes that. False if they cannot yet.
   [[nodiscard]] bool make_way(std::size_t bytes);
 
+  /// Nothing is known any more of homes that nobody has: their memory is the trainer's to free.
+  void forget_unused() noexcept;
+
   /// Pages go once the device has finished what touches them.
   [[nodiscard]] bool any_leaving();
   /// Waits for that.
   void wait_for_uses() noexcept;
 
  private:
+  void make_place_for(home& wanted);
+  void forget_pages(home& empty) noexcept;
   [[nodiscard]] bool unused(home& empty);
   void discard(home& empty) noexcept;
 

@@ -59,6 +59,7 @@ void tiered_store::make_resident(entry& e, device_region&& region, event_handle 
   e.advance(item_state::resident);
   e.bytes = region.bytes();
   e.lives_at = region.in_place;
+  if (e.lives_at != nullptr) ++e.lives_at->items;
   e.device.replace(std::move(region));
   e.device.written_by(std::move(ready));
   e.save_order = ++saves_;
@@ -123,6 +124,7 @@ void tiered_store::release(entry& e) {
     t->orphans.release = std::move(e.on_release);
   }
   vacate(e);
+  if (home* const place = std::exchange(e.lives_at, nullptr)) --place->items;
   if (e.host) e.host.replace();
   e.advance(item_state::released);
   e.course.release_asked = false;
@@ -163,7 +165,8 @@ void tiered_store::tell_releases() {
 std::size_t tiered_store::forget_unused(std::uint64_t oldest) {
   return std::erase_if(entries_, [&](auto const& named) {
     auto const& e = named.second;
-    return e.state() == item_state::released && e.saved_in_step < oldest;
+    bool const in_order = e.course.first_need != item_course::never;  // whoever knows the order of needs points to it
+    return e.state() == item_state::released && e.saved_in_step < oldest && !in_order;
   });
 }
 

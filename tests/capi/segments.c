@@ -146,6 +146,10 @@ static void test_at_once(char const* policy, char const* budget, int use_own) {
   FAILS(FERRY_ERROR_WRONG_STATE, "without a step", ferry_segments_end_step(c.it));
   OK(ferry_segments_abandon_step(c.it));
   train(&c, 1);
+  FAILS(FERRY_ERROR_INVALID_ARGUMENT, use_own ? "begins after" : "largest batch",
+        ferry_segments_resize(c.it, 0, 9 * x_bytes));
+  FAILS(FERRY_ERROR_INVALID_ARGUMENT, "largest batch", ferry_segments_resize(c.it, -2, 9 * x_bytes));
+  OK(ferry_segments_resize(c.it, 0, x_bytes / 2));
   OK(ferry_segments_resize(c.it, 0, x_bytes));
   OK(ferry_segments_resize(c.it, -2, x_bytes));
   train(&c, 2);

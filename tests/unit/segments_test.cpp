@@ -191,13 +191,27 @@ TEST(Segments, EveryPolicyAndBudgetGivesTheSameBits) {
 }
 
 TEST(Segments, WithoutABudgetEverythingIsKept) {
-  config settings = settings_for("auto", "70%");
-  settings.budget = config().budget;
+  config settings;
+  settings.link_gbps = {};
   chain_trainer trainer(settings, memory_of::ferry, declared::whole);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(trainer.step(), by_hand());
   auto const stats = trainer.it().in_session().stats();
   EXPECT_EQ(stats.device.limit_bytes, trainer.it().keep_all_bytes());
   EXPECT_EQ(trainer.it().keep_all_bytes(), (layers + 1 + 2 * layers) * x_bytes);
+  EXPECT_EQ(stats.recomputes, 0U);
+  EXPECT_EQ(stats.device_to_host.transfers, 0U);
+}
+
+TEST(Segments, AShareIsOfWhatKeepingEverythingTakes) {
+  for (char const* const share : {"70%", "60%"}) {  // the first one is what a session takes without being told
+    auto settings = settings_for("recompute", share);
+    settings.device_bytes = std::size_t{1} << 30;
+    chain_trainer trainer(settings, memory_of::ferry, declared::whole);
+    EXPECT_EQ(trainer.step(), by_hand());
+    double const of_all = static_cast<double>(trainer.it().in_session().stats().device.limit_bytes) /
+                          static_cast<double>(trainer.it().keep_all_bytes());
+    EXPECT_NEAR(of_all, std::stod(share) / 100, 0.01);
+  }
 }
 
 TEST(Segments, ABudgetOfMoreThanEverythingTakesNoMore) {
@@ -311,19 +325,71 @@ TEST(Segments, MicroBatchesOfOneStep) {
 
 TEST(Segments, AnotherBatchMayBeSmaller) {
   for (auto const whose : {memory_of::ferry, memory_of::trainer}) {
-    chain_trainer trainer(settings_for("auto", "50%"), whose, declared::whole);
-    for (int i = 0; i < 6; ++i) {
-      EXPECT_EQ(trainer.step(), by_hand());
-      // The functions write no more than they do; what is saved of it is less, and too little to be right.
-      if (i == 3) trainer.it().resize(0, x_bytes);
-    }
-    EXPECT_THROW(trainer.it().resize(7, 5), invalid_argument);
-    EXPECT_THROW(trainer.it().resize(0, 0), invalid_argument);
-    EXPECT_THROW(trainer.it().resize_output(0), invalid_argument);
-    if (whose == memory_of::trainer) {
-      EXPECT_THROW(trainer.it().resize(0, x_bytes + 1), invalid_argument);
+    for (char const* const policy : {"offload", "recompute", "auto"}) {
+      std::vector<float> own(2 * layers * width);
+      bool const is_own = whose == memory_of::trainer;
+      segments it(settings_for(policy, "80%"), layers, x_bytes,
+                  is_own ? tensor_place{own.data() + layers * width, 0} : tensor_place{});
+      auto const a = it.tensor("a", x_bytes, is_own ? tensor_place{own.data(), 0} : tensor_place{});
+      std::size_t floats = width;
+      int wrong = 0;
+      it.forward_by([&](segment_call const& s) {
+        for (std::size_t i = 0; i < floats; ++i) s.output<float>()[i] = s.at<float>(a)[i] = s.input<float>()[i] + 1;
+      });
+      it.backward_by([&](segment_call const& s) {
+        auto const expected = static_cast<float>(s.index);
+        for (std::size_t i = 0; i < floats; ++i) {
+          wrong += s.input<float>()[i] == expected && s.at<float>(a)[i] == expected + 1 ? 0 : 1;
+        }
+      });
+      for (int i = 0; i < 12; ++i) {
+        floats = i % 3 == 2 ? width / 2 : i % 5 == 4 ? width / 4 : width;
+        it.resize(a, floats * sizeof(float));
+        it.resize_output(floats * sizeof(float));
+        segments::step_scope step(it);
+        std::fill_n(it.input<float>(), floats, 0.0F);
+        EXPECT_EQ(it.forward<float>()[floats - 1], static_cast<float>(layers));
+        it.backward();
+        step.end();
+      }
+      EXPECT_EQ(wrong, 0) << policy << " " << is_own;
+      EXPECT_THROW(it.resize(7, 5), invalid_argument);
+      EXPECT_THROW(it.resize(a, 0), invalid_argument);
+      EXPECT_THROW(it.resize_output(0), invalid_argument);
+      expect_error<invalid_argument>([&] { it.resize(a, 8 * x_bytes); }, is_own ? "begins after" : "largest batch");
+      expect_error<invalid_argument>([&] { it.resize_output(8 * x_bytes); }, is_own ? "begins after" : "largest batch");
     }
   }
+}
+
+TEST(Segments, OperationsAreGivenWhatTheyDeclared) {
+  segments it(settings_for("keep", "100%"), 1, x_bytes);
+  auto const a = it.tensor("a", x_bytes);
+  auto const b = it.tensor("b", x_bytes);
+  it.operation("a", {segment_input}, {a}, [=](segment_call const& s) {
+    EXPECT_NE(s.in, nullptr);
+    EXPECT_EQ(s.out, nullptr);
+    EXPECT_NO_THROW((void)s.address_of(a));
+    EXPECT_THROW((void)s.address_of(b), invalid_argument);
+  });
+  it.operation("b", {}, {b, segment_output}, [=](segment_call const& s) {
+    EXPECT_EQ(s.in, nullptr) << "in forward as when it is run again";
+    EXPECT_NE(s.out, nullptr);
+    EXPECT_THROW((void)s.address_of(a), invalid_argument);
+  });
+  it.backward_by([](segment_call const&) {});
+  segments::step_scope step(it);
+  (void)it.input();
+  (void)it.forward();
+  it.backward();
+  step.end();
+}
+
+TEST(Segments, ASessionThatCannotBeMadeMayBeTriedAgain) {
+  auto settings = settings_for("keep", "100%");
+  settings.stats_file = "/no/such/folder/stats";
+  chain_trainer trainer(settings, memory_of::ferry, declared::whole);
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(trainer.step(), setting_error);
 }
 
 TEST(Segments, PointersOfTheTrainersOwnStayWhatTheyWere) {
@@ -533,6 +599,8 @@ TEST_F(SegmentErrors, CallsFromAFunctionOrAnotherThread) {
   EXPECT_NE(said.find("a call is under way"), std::string::npos);
   during = [&] { it_.backward(); };
   EXPECT_THROW(step(), error);
+  during = [&] { it_.abandon_step(); };  // nothing to do there: whoever wants to end the step throws
+  EXPECT_NO_THROW(step());
 }
 
 TEST_F(SegmentErrors, TensorsThatWereNotDeclared) {
