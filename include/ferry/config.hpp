@@ -72,6 +72,7 @@ struct config {
   unsigned plan_effort = 0;                             ///< moves of each search for a plan; 0: by the clock
   double stall_tolerance_us = 50;                       ///< wait this much longer than the recipe before taking it
   verify_mode verify = verify_mode::off;
+  bool advise = true;        ///< an error for want of room says which budget is enough
   std::string trace_file;    ///< where the session writes what happened when, for Perfetto
   std::string stats_file;    ///< where the session writes its statistics, a line of JSON for each step
   std::string profile_file;  ///< where the session writes at its end what a step looks like, for `ferry plan`

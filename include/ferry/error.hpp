@@ -48,8 +48,15 @@ class FERRY_API out_of_memory : public error {
 /// The device, or the budget on it, has no room.
 class FERRY_API out_of_device_memory : public out_of_memory {
  public:
-  using out_of_memory::out_of_memory;
+  out_of_device_memory(std::string const& message, std::size_t needed_bytes, std::size_t limit_bytes,
+                       std::size_t enough_bytes = 0)
+      : out_of_memory(message, needed_bytes, limit_bytes), enough_bytes_(enough_bytes) {}
   ~out_of_device_memory() override;
+  /// The smallest budget known to be enough for the step that found no room; 0 if none is.
+  [[nodiscard]] std::size_t enough_bytes() const noexcept { return enough_bytes_; }
+
+ private:
+  std::size_t enough_bytes_;
 };
 
 /// Pinned memory, or the budget of it, has no room.

@@ -69,6 +69,8 @@ struct sim_device_options {
   double memory_gbps = 0;  ///< 0: kernels take no time
   /// Memory is real, and copies move its bytes. Otherwise it is addresses only, and any amount costs nothing.
   bool backed = false;
+  /// Addresses are as scarce as bytes, as on real devices, so that gaps between what is in use cost room.
+  bool gaps_cost = false;
   /// As `device_capabilities` says of it; false is a GPU's way.
   bool recalls_copies = true;
   std::vector<sim_slow_down> slow_downs{};

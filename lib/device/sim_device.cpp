@@ -118,12 +118,12 @@ sim_device_implementation::sim_device_implementation(sim_device_options options)
                     .pinned_bytes = options.pinned_bytes,
                     .host_addressable = options.backed,
                     .holds_bytes = options.backed,
-                    .addresses_per_byte = sim_memory::addresses_per_byte,
+                    .addresses_per_byte = options.gaps_cost ? 1 : sim_memory::many_addresses_per_byte,
                     .recalls_copies = options.recalls_copies},
       options_(std::move(options)),
       log_(options_.quiet ? log_level::off : log_level::warning),
-      device_memory_(memory_space::device, options_.device_bytes, options_.backed),
-      pinned_memory_(memory_space::pinned, options_.pinned_bytes, options_.backed),
+      device_memory_(memory_space::device, options_.device_bytes, capabilities_.addresses_per_byte, options_.backed),
+      pinned_memory_(memory_space::pinned, options_.pinned_bytes, capabilities_.addresses_per_byte, options_.backed),
       driver_(options_) {}
 
 sim_device_implementation::~sim_device_implementation() {

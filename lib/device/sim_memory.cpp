@@ -27,8 +27,11 @@ std::size_t rounded(std::size_t bytes) noexcept {
 
 }  // namespace
 
-sim_memory::sim_memory(memory_space space, std::size_t bytes, bool backed)
-    : space_(space), limit_bytes_(bytes / arena::alignment * arena::alignment), backed_(backed) {
+sim_memory::sim_memory(memory_space space, std::size_t bytes, std::size_t addresses_per_byte, bool backed)
+    : space_(space),
+      limit_bytes_(bytes / arena::alignment * arena::alignment),
+      addresses_per_byte_(addresses_per_byte),
+      backed_(backed) {
   if (limit_bytes_ == 0) {
     auto const names = names_of(space);
     throw invalid_argument(fmt::format("a sim device with {} bytes of {} holds nothing; raise {} to {} or more", bytes,
@@ -48,7 +51,7 @@ void* sim_memory::allocate(std::size_t bytes) {
   // Compared before rounding up, so that no size can wrap around.
   if (bytes > limit_bytes_ - used_bytes_) throw_exhausted(bytes);
   std::size_t const charged = rounded(bytes);
-  std::size_t const addresses = charged * addresses_per_byte;
+  std::size_t const addresses = charged * addresses_per_byte_;
   void* const address = mmap(nullptr, addresses, backed_ ? PROT_READ | PROT_WRITE : PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) throw_not_mapped(addresses, errno);

@@ -1,8 +1,8 @@
 // One kind of memory of the sim device: bounded like real memory, but made of addresses. Unless it is backed, nobody
 // may dereference them and any amount costs nothing.
 //
-// Each allocation is a mapping of its own, several times as many addresses as bytes: nothing fragments, and whoever
-// hands out parts of it need not either. Threads: any.
+// Each allocation is a mapping of its own, usually several times as many addresses as bytes: nothing fragments, and
+// whoever hands out parts of it need not either. Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,10 @@ namespace ferry {
 
 class sim_memory {
  public:
-  static constexpr std::size_t addresses_per_byte = 4;
+  /// Where gaps are to cost nothing.
+  static constexpr std::size_t many_addresses_per_byte = 4;
 
-  sim_memory(memory_space space, std::size_t bytes, bool backed);
+  sim_memory(memory_space space, std::size_t bytes, std::size_t addresses_per_byte, bool backed);
   sim_memory(sim_memory const&) = delete;
   sim_memory& operator=(sim_memory const&) = delete;
   ~sim_memory();
@@ -37,6 +38,7 @@ class sim_memory {
 
   memory_space space_;
   std::size_t limit_bytes_;
+  std::size_t addresses_per_byte_;
   bool backed_;
   std::mutex mutex_;
   std::size_t used_bytes_ = 0;

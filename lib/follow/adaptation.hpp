@@ -43,6 +43,7 @@ class adaptation {
 
   /// This plan, which was given, and no other. It stays until another one is given.
   void follow(plan given);
+  [[nodiscard]] bool follows_given_plan() const noexcept { return around_.plan.has_plan() && !plan_is_ours_; }
   /// Before a step: the file of policy `plan`; under policy `auto`, once the first steps have shown what a step looks
   /// like, a plan for the next ones. `steps`: those begun so far.
   void plan_if_ready(std::uint64_t steps);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ferry/error.hpp"
-#include "ferry/plan.hpp"
+#include "ferry/rehearsal.hpp"
 
 namespace ferry::nn {
 
@@ -130,76 +130,27 @@ void trainer::restore_state(state const& from) {
 
 namespace {
 
-/// Whether a few steps go through: the first finds out what later ones act on.
-bool budget_is_enough(device& on, gpt& model, config const& settings, std::uint32_t micro_batches) {
-  constexpr int rehearsals = 3;
-  try {
-    session trial(on, settings);
-    // What `auto` does before it has a plan; where no plan fits, it goes on like that.
-    bool const plans = settings.policy.kind == policy_kind::automatic || settings.policy.kind == policy_kind::plan;
-    if (plans) {
-      trial.set_placement(
-          [](item_info const& item) { return item.boundary ? placement::offload : placement::recompute; });
-    }
-    for (int i = 0; i < rehearsals; ++i) model.rehearse(trial, micro_batches);
-    return true;
-  } catch (out_of_memory const&) {
-    return false;
-  }
-}
-
 /// Of all that a step asks for at once.
 std::size_t largest_block_bytes(gpt_shape const& shape, int batch) {
   int const rows = batch * shape.context;
   std::size_t largest = static_cast<std::size_t>(rows_of_logits(shape, rows)) * shape.vocabulary;
   for (auto const& one : describe_items(shape, batch)) largest = std::max(largest, one.floats);
-  constexpr std::size_t unit = std::size_t{64} << 10;
-  return (largest * sizeof(float) + unit - 1) / unit * unit;
+  return largest * sizeof(float);
 }
 
 }  // namespace
 
 std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t micro_batches, config settings,
                             std::size_t most_bytes) {
-  constexpr std::size_t unit = std::size_t{64} << 10;
-  constexpr std::size_t slack_bytes = std::size_t{1} << 20;
-  std::size_t const most = (most_bytes + unit - 1) / unit;
-  settings.trace_file.clear();
-  settings.stats_file.clear();
-  settings.profile_file.clear();
-  settings.log = log_level::off;
-  settings.device = "auto";  // rehearsed on the host device, whatever the training is for
-  std::size_t const pinned_bytes =
-      settings.pinned_bytes != 0 ? settings.pinned_bytes : host_device_options{}.pinned_bytes;
-  settings.host_budget = byte_amount::exactly(settings.host_budget.of(pinned_bytes));
-  auto const on = make_host_device({.device_bytes = gpt::bytes_beside_budget(shape, batch) + most * unit + slack_bytes,
-                                    .pinned_bytes = pinned_bytes + 2 * staging::default_bytes,
-                                    .compute_threads = 1});
-  stream const compute(*on, stream_kind::compute, "rehearsal");
+  constexpr int rehearsals = 3;  // the first finds out what later ones act on
+  rehearsal stage(
+      {.settings = std::move(settings), .most_bytes = most_bytes, .margin_bytes = largest_block_bytes(shape, batch)});
+  stream const compute(stage.on(), stream_kind::compute, "rehearsal");
   auto const idle = make_idle_ops();
-  gpt model(*on, compute, *idle, shape, batch);
-  auto const enough = [&](std::size_t units) {
-    settings.budget = byte_amount::exactly(units * unit);
-    return budget_is_enough(*on, model, settings, micro_batches);
-  };
-  std::size_t low = 0;  // not enough
-  std::size_t high = 1;
-  while (!enough(high)) {
-    if (high == most) return 0;
-    low = high;
-    high = std::min(2 * high, most);
-  }
-  while (high - low > 1 + high / 64) {
-    std::size_t const middle = (low + high) / 2;
-    (enough(middle) ? high : low) = middle;
-  }
-  auto const policy = settings.policy.kind;
-  bool const by_timing = policy == policy_kind::offload || policy == policy_kind::selective ||
-                         policy == policy_kind::automatic || policy == policy_kind::plan;
-  if (!by_timing) return high * unit;
-  // Where blocks lie depends on when copies end or on how long recipes took, and a rehearsal sees one timing of many:
-  // room for one more of the largest makes up for what another timing scatters.
-  return high * unit + largest_block_bytes(shape, batch);
+  gpt model(stage.on(), compute, *idle, shape, batch);
+  return stage.smallest_budget([&](session& on) {
+    for (int i = 0; i < rehearsals; ++i) model.rehearse(on, micro_batches);
+  });
 }
 
 }  // namespace ferry::nn

@@ -16,7 +16,9 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);
   ledger_.steps().needed(e);
+  auto const call = tape_.note({.call = asked::what::restore, .item = &e}, stream);
   bring_back(e, stream);
+  tape_.answered(call);
   held.address_ = e.device.address();
   e.course.restored = true;
   ++e.record.stats.restores;

@@ -49,25 +49,26 @@ room::room(surroundings const& around, room_path& path) : around_(around), path_
 }
 
 device_region room::make(std::size_t bytes, label const& name, stream_ref stream) {
-  return wait_for_room(bytes, name, stream, [&] { return around_.store.device_tier().allocate(bytes, name); });
+  return wait_for_room({bytes, name}, stream, [&] { return around_.store.device_tier().allocate(bytes, name); });
 }
 
 device_region room::make_for(entry const& e, stream_ref stream) {
-  return wait_for_room(e.bytes, e.key.name, stream, [&] { return around_.store.bytes_for(e); });
+  return wait_for_room({e.bytes, e.key.name, &e.key}, stream, [&] { return around_.store.bytes_for(e); });
 }
 
 device_region room::make_at(store::home& place, label const& name, stream_ref stream) {
-  return wait_for_room(place.bytes, name, stream, [&] { return around_.store.device_tier().take(place); });
+  return wait_for_room({place.bytes, name}, stream, [&] { return around_.store.device_tier().take(place); });
 }
 
-device_region room::make_for(device_view memory, stream_ref stream) {
-  return wait_for_room(memory.bytes, "adopted memory", stream,
+device_region room::make_for(item_key const& key, device_view memory, stream_ref stream) {
+  return wait_for_room({memory.bytes, key.name, &key}, stream,
                        [&] { return around_.store.device_tier().adopt(memory.address, memory.bytes); });
 }
 
 /// The stream is the one that the bytes are for.
 template <typename Allocate>
-device_region room::wait_for_room(std::size_t bytes, label const& name, stream_ref stream, Allocate allocate) {
+device_region room::wait_for_room(request const& wanted, stream_ref stream, Allocate allocate) {
+  std::size_t const bytes = wanted.bytes;
   if (around_.recorder.on()) around_.recorder.handed_out(bytes, around_.blocks.bytes(), around_.store);
   if (auto region = allocate()) {
     note_forced_bytes();
@@ -107,7 +108,7 @@ device_region room::wait_for_room(std::size_t bytes, label const& name, stream_r
   around_.ledger.waited_for_bytes(blamed, waiting.waited_us());
   if (from && around_.clock.knows_a_stretch() && !around_.recorder.is_paused())
     around_.ledger.measure(measurement::kind::starved, blamed, std::move(from), stream);
-  if (!region) throw_no_room(bytes, name);
+  if (!region) throw_no_room(wanted);
   note_forced_bytes();
   return std::move(*region);
 }
@@ -362,16 +363,21 @@ bool room::bytes_are_coming() {
   return std::ranges::any_of(around_.moving.records(), [](auto const& t) { return gives_bytes_back(*t); });
 }
 
-void room::throw_no_room(std::size_t bytes, label const& name) {
+void room::throw_no_room(request const& wanted) {
+  std::size_t const bytes = wanted.bytes;
   auto& tier = around_.store.device_tier();
   std::size_t in_use = around_.blocks.bytes();
   std::size_t kept = 0;
   for (auto const& e : around_.store.live()) (e.leases > 0 ? in_use : kept) += e.device.bytes();
   std::size_t const limit = tier.bytes().limit_bytes();
   std::string text = fmt::format(
-      "out of device memory: {} for '{}' do not fit the budget of {}, of which {} are in use by blocks and leases and "
-      "{} are kept for backward",
-      format_bytes(bytes), name.view(), format_bytes(limit), format_bytes(in_use), format_bytes(kept));
+      "out of device memory: {} for '{}'{} do not fit the budget of {}, of which {} are in use by blocks and leases "
+      "and {} are kept for backward",
+      format_bytes(bytes), wanted.name.view(),
+      wanted.item == nullptr
+          ? ""
+          : fmt::format(" (segment {}, micro-batch {})", wanted.item->segment, wanted.item->micro_batch),
+      format_bytes(limit), format_bytes(in_use), format_bytes(kept));
   if (bytes > limit) {
     text += fmt::format("; raise FERRY_BUDGET to at least {}", format_bytes(bytes));
   } else if (in_use + bytes > limit) {

@@ -61,7 +61,7 @@ class room {
   /// A home's bytes.
   [[nodiscard]] store::device_region make_at(store::home& place, label const& name, stream_ref stream);
   /// Counts memory of the trainer's, which the stream has written. Throws: `out_of_device_memory`.
-  [[nodiscard]] store::device_region make_for(device_view memory, stream_ref stream);
+  [[nodiscard]] store::device_region make_for(item_key const& key, device_view memory, stream_ref stream);
 
   /// The item gives up bytes that the link still writes, if there are others; `firmly`: if what is needed later must
   /// make way. The transfer gives them back when it ends.
@@ -76,14 +76,18 @@ class room {
 
  private:
   enum class drop_result : std::uint8_t { dropped, not_yet, never };
+  struct request {
+    std::size_t bytes;
+    label const& name;
+    item_key const* item = nullptr;
+  };
   struct drop_offer {
     store::entry* item;
     double cost_us;
   };
 
   template <typename Allocate>
-  [[nodiscard]] store::device_region wait_for_room(std::size_t bytes, label const& name, stream_ref stream,
-                                                   Allocate allocate);
+  [[nodiscard]] store::device_region wait_for_room(request const& wanted, stream_ref stream, Allocate allocate);
   bool give_way(bool firmly);
   void let_the_smallest_go_first(std::size_t bytes);
   drop_result drop_instead_of_waiting(std::size_t bytes);
@@ -99,7 +103,7 @@ class room {
   bool ferry_again(bool firmly);
   [[nodiscard]] store::entry* oldest_offloading() noexcept;
   [[nodiscard]] bool bytes_are_coming();
-  [[noreturn]] void throw_no_room(std::size_t bytes, label const& name);
+  [[noreturn]] void throw_no_room(request const& wanted);
   void note_forced_bytes() noexcept;
 
   surroundings around_;

@@ -33,13 +33,16 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   infer_segment(pass::forward, key, stream);
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
+  auto const call = tape_.note({.call = asked::what::save, .slot = memory.slot_, .item = &e}, stream);
   auto region = scratch_.take_out(memory.slot_);
   if (recorder_.on() && scratch_.is_newest(memory.slot_)) recorder_.scratch_saved(scratch_.bytes());
   memory.core_ = nullptr;
   memory.address_ = nullptr;
   --holders_.count;  // never the last: the caller's session holds it too
-  if (evaluating()) return hold_for_now(e, std::move(region), std::move(ready), stream, {});
-  return settle_in(e, std::move(region), std::move(ready), stream, {}, std::move(how));
+  lease held = evaluating() ? hold_for_now(e, std::move(region), std::move(ready), stream, {})
+                            : settle_in(e, std::move(region), std::move(ready), stream, {}, std::move(how));
+  tape_.saved(call, e.course.where, e.rebuild.possible);
+  return held;
 }
 
 lease session_core::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
@@ -54,10 +57,13 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   infer_segment(pass::forward, key, stream);
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
-  if (evaluating()) {
-    return hold_for_now(e, room_.make_for(memory, stream), std::move(ready), stream, std::move(on_release));
-  }
-  return settle_in(e, room_.make_for(memory, stream), std::move(ready), stream, std::move(on_release), std::move(how));
+  auto const call = tape_.note({.call = asked::what::adopt, .item = &e, .bytes = memory.bytes}, stream);
+  auto region = room_.make_for(key, memory, stream);
+  lease held = evaluating()
+                   ? hold_for_now(e, std::move(region), std::move(ready), stream, std::move(on_release))
+                   : settle_in(e, std::move(region), std::move(ready), stream, std::move(on_release), std::move(how));
+  tape_.saved(call, e.course.where, e.rebuild.possible);
+  return held;
 }
 
 /// In an evaluation: the item goes with its last lease.

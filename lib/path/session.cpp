@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ferry/error.hpp"
+#include "path/advice.hpp"
 #include "path/session_core.hpp"
 #include "support/explain.hpp"
 #include "support/pause.hpp"
@@ -57,6 +58,7 @@ session_core::session_core(device& on, config settings)
       clock_(on),
       recorder_(clock_),
       ledger_(on, settings_, log_, store_, clock_),
+      tape_(settings_.advise),
       transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}, settings_.link_schedule),
       forecast_(on, store_, transfers_.link(), clock_, settings_),
       adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}),
@@ -144,6 +146,20 @@ void session_core::finish_log() noexcept {
   }
 }
 
+out_of_device_memory session_core::advised(out_of_device_memory const& problem) noexcept {
+  if (!tape_.may_tell()) return problem;
+  try {
+    return with_advice(problem, {.settings = settings_,
+                                 .tape = tape_,
+                                 .budget_bytes = store_.device_tier().bytes().limit_bytes(),
+                                 .pinned_bytes = store_.pinned_tier().bytes().limit_bytes(),
+                                 .placed_by_others = adaptation_.follows_given_plan() || policy_.has_function()});
+  } catch (std::exception const& cause) {
+    log_.info("which budget is enough cannot be told: {}", cause.what());
+    return problem;
+  }
+}
+
 std::string session_core::explain() const { return support::explain_losses(stats(), settings_); }
 
 std::optional<profile> session_core::recorded_profile() {
@@ -176,6 +192,14 @@ void session_core::begin_step(step_kind kind) {
     bytes->start_clock();
   }
   if (training) transfers_.begin_step();
+  tape_.begin_step(ledger_.totals().steps, kind, held_bytes());
+}
+
+/// Of blocks and leases.
+std::size_t session_core::held_bytes() noexcept {
+  std::size_t held = scratch_.bytes();
+  for (auto const& e : store_.live()) held += e.leases > 0 ? e.device.bytes() : 0;
+  return held;
 }
 
 /// What the steps before have shown decides how the next one goes.
@@ -188,6 +212,7 @@ void session_core::learn_before_step() {
   policy_.learn(store_, ledger_.totals().steps, room_.forced_peak_bytes());
   if (ledger_.measured_all() && ledger_.totals().steps > steps_remembered) {
     store_.forget_unused(ledger_.totals().steps - steps_remembered);
+    tape_.forget_before(ledger_.totals().steps - steps_remembered);
   }
   order_.begin_step();
   clock_.begin_step();
@@ -217,7 +242,7 @@ void session_core::end_step() {
     if (clock_.knows_a_stretch()) ++ledger_.totals().evaluations;
     forget_step();
   }
-  leave_step();
+  leave_step(!evaluating() && restored);
 }
 
 /// It has no end, no order of needs and no record: nothing is learnt from it.
@@ -237,14 +262,15 @@ void session_core::abandon_step() noexcept {
     log_.warning("abandon_step: {}", problem.what());
   }
   try {
-    leave_step();
+    leave_step(false);
   } catch (std::exception const& problem) {
     log_.error("abandon_step: {}", problem.what());
   }
 }
 
-void session_core::leave_step() {
+void session_core::leave_step(bool whole) {
   bool const training = *step_ == step_kind::train;
+  tape_.end_step(whole);
   step_.reset();
   clock_.declare(false);
   release_everything();
@@ -273,7 +299,10 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
   if (!evaluating()) ledger_.steps().allocated(stream);
-  return hand_out(room_.make(bytes, purpose, stream), stream);
+  auto const call = tape_.note({.call = asked::what::allocate, .bytes = bytes}, stream);
+  block made = hand_out(room_.make(bytes, purpose, stream), stream);
+  tape_.answered_with(call, made.slot_);
+  return made;
 }
 
 block session_core::allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose) {
@@ -283,7 +312,10 @@ block session_core::allocate_at(std::span<device_view const> pieces, stream_ref 
   if (auto* const known = pieces.empty() ? nullptr : places.find(pieces.front().address)) require_free(*known, purpose);
   auto& place = places.at(pieces);
   if (!evaluating()) ledger_.steps().allocated(stream);
-  return hand_out(room_.make_at(place, purpose, stream), stream);
+  auto const call = tape_.note({.call = asked::what::allocate_at, .bytes = place.bytes}, stream);
+  block made = hand_out(room_.make_at(place, purpose, stream), stream);
+  tape_.answered_with(call, made.slot_);
+  return made;
 }
 
 /// Waits for a transfer that still has the bytes of an item that is gone.
@@ -358,6 +390,17 @@ path::session_core& of_this_process(path::session_core* core) {
   return *core;
 }
 
+/// A call that may find no room.
+template <typename Call>
+auto or_advice(path::session_core* of, Call call) {
+  auto& core = of_this_process(of);
+  try {
+    return call(core);
+  } catch (out_of_device_memory const& problem) {
+    throw core.advised(problem);
+  }
+}
+
 }  // namespace
 
 void block::free() noexcept {
@@ -386,19 +429,22 @@ void session::leave_segment() noexcept {
 }
 void session::synchronize() { of_this_process(core_).synchronize(); }
 block session::allocate(std::size_t bytes, stream_ref stream, label const& purpose) {
-  return of_this_process(core_).allocate(bytes, stream, purpose);
+  return or_advice(core_, [&](auto& core) { return core.allocate(bytes, stream, purpose); });
 }
 block session::allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose) {
-  return of_this_process(core_).allocate_at(pieces, stream, purpose);
+  return or_advice(core_, [&](auto& core) { return core.allocate_at(pieces, stream, purpose); });
 }
 lease session::save(item_key const& key, block&& memory, stream_ref stream, recipe how) {
   return of_this_process(core_).save(key, std::move(memory), stream, std::move(how));
 }
 lease session::save(item_key const& key, device_view memory, stream_ref stream, release_callback on_release,
                     recipe how) {
-  return of_this_process(core_).save(key, memory, stream, std::move(on_release), std::move(how));
+  return or_advice(core_,
+                   [&](auto& core) { return core.save(key, memory, stream, std::move(on_release), std::move(how)); });
 }
-lease session::restore(item_key const& key, stream_ref stream) { return of_this_process(core_).restore(key, stream); }
+lease session::restore(item_key const& key, stream_ref stream) {
+  return or_advice(core_, [&](auto& core) { return core.restore(key, stream); });
+}
 void session::release(item_key const& key) { of_this_process(core_).release(key); }
 std::optional<item_state> session::state(item_key const& key) const { return of_this_process(core_).state(key); }
 void session::idle_hint(double us) { of_this_process(core_).idle_hint(us); }

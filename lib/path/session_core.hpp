@@ -17,11 +17,13 @@
 #include "decide/policy.hpp"
 #include "decide/profile_recorder.hpp"
 #include "decide/step_clock.hpp"
+#include "ferry/error.hpp"
 #include "ferry/plan.hpp"
 #include "ferry/session.hpp"
 #include "follow/adaptation.hpp"
 #include "follow/plan_follower.hpp"
 #include "observe/ledger.hpp"
+#include "observe/step_tape.hpp"
 #include "path/room.hpp"
 #include "path/scratch.hpp"
 #include "path/transfers.hpp"
@@ -39,6 +41,7 @@ using decide::need_order;
 using decide::policy;
 using decide::profile_recorder;
 using decide::step_clock;
+using observe::asked;
 using observe::measurement;
 using store::device_region;
 using store::entry;
@@ -66,7 +69,7 @@ class session_core final : private room_path {
   void synchronize();
 
   void enter_segment(pass which, item_key const& place, stream_ref stream);
-  void leave_segment() noexcept { clock_.declare(false); }
+  void leave_segment() noexcept;
 
   [[nodiscard]] block allocate(std::size_t bytes, stream_ref stream, label const& purpose);
   [[nodiscard]] block allocate_at(std::span<device_view const> pieces, stream_ref stream, label const& purpose);
@@ -90,6 +93,8 @@ class session_core final : private room_path {
   [[nodiscard]] session_stats stats() const;
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] config const& settings() const noexcept { return settings_; }
+  /// For want of room: with the budget that is enough, where that can be found out.
+  [[nodiscard]] out_of_device_memory advised(out_of_device_memory const& problem) noexcept;
 
  private:
   ~session_core();
@@ -180,7 +185,8 @@ class session_core final : private room_path {
   void release_everything() noexcept;
   void learn_before_step();
   void forget_step() noexcept;
-  void leave_step();
+  void leave_step(bool whole);
+  [[nodiscard]] std::size_t held_bytes() noexcept;
   void name_idle_settings() noexcept;
   void write_profile() noexcept;
   void finish_log() noexcept;
@@ -201,6 +207,7 @@ class session_core final : private room_path {
   step_clock clock_;
   profile_recorder recorder_;
   observe::ledger ledger_;
+  observe::step_tape tape_;
   /// A budget that is not in force yet.
   struct pending_budget {
     byte_amount wanted;

@@ -16,6 +16,8 @@
 #include <utility>
 
 #include "ferry/error.hpp"
+#include "ferry/rehearsal.hpp"
+#include "support/parse.hpp"
 
 namespace ferry {
 
@@ -126,6 +128,8 @@ class segments_core {
   [[nodiscard]] std::uint32_t next_forward() const noexcept { return forward_done_; }
   [[nodiscard]] std::uint32_t backward_left() const noexcept { return backward_left_; }
   [[nodiscard]] std::size_t keep_all_bytes() const;
+  /// For want of room: with the budget that is enough for whole steps, if the session was made here.
+  [[nodiscard]] out_of_device_memory advised(out_of_device_memory const& problem, std::uint32_t micro_batches) const;
   [[nodiscard]] session& in_session() {
     if (session_ == nullptr) throw error("segments: the session is made when the first step begins; begin one first");
     return *session_;
@@ -138,6 +142,9 @@ class segments_core {
   void require_tensor(segment_kind const& kind, tensor_id of, char const* what) const;
   void require_complete() const;
   void lay_out();
+  void run_step(std::uint32_t micro_batches);
+  template <typename Call>
+  void or_abandon(Call call);
   [[nodiscard]] bool has_room_for_all() const { return made_for_bytes_ == 0 || keep_all_bytes() <= made_for_bytes_; }
   [[noreturn]] void throw_too_large() const;
   void make_session();
@@ -408,6 +415,7 @@ void segments_core::make_session() {
   if (!given && chosen.policy.kind == policy_kind::automatic) chosen.policy.kind = policy_kind::keep;
   chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(all), all) : all);
   if (chosen.pinned_bytes == 0) chosen.pinned_bytes = std::max<std::size_t>(all, std::size_t{1} << 20);
+  chosen.advise = false;  // here more is known of a step than the session has seen
   auto on = make_device(chosen);
   stream compute(*on, stream_kind::compute, "segments");
   own_session_.emplace(*on, chosen);
@@ -468,7 +476,7 @@ void* segments_core::input() {
   if (next) ++micro_batch_;
   forward_done_ = 0;
   x_ = {};
-  x_ = allocate_x(0);
+  or_abandon([&] { x_ = allocate_x(0); });
   wait_if_at_once(stream_);
   phase_ = phase::has_input;
   return x_.data();
@@ -541,12 +549,7 @@ void segments_core::forward(std::uint32_t segment) {
           phase_ == phase::idle    ? "without a step; begin one first"
           : phase_ == phase::begun ? "without an input; call input() and write it first"
                                    : "out of order; every segment runs once, from the first to the last");
-  try {
-    run_forward(segment);
-  } catch (...) {
-    abandon();
-    throw;
-  }
+  or_abandon([&] { run_forward(segment); });
   phase_ = phase::forward;
   ++forward_done_;
   if (forward_done_ == count()) backward_left_ = count();
@@ -609,13 +612,68 @@ void segments_core::backward(std::uint32_t segment) {
           : backward_left_ == 0 ? "before forward has run every segment, or a second time"
                                 : "out of order; every segment runs once, from the last to the first");
   phase_ = phase::backward;
+  or_abandon([&] { run_backward(segment); });
+  --backward_left_;
+}
+
+/// What is thrown meanwhile ends the step.
+template <typename Call>
+void segments_core::or_abandon(Call call) {
   try {
-    run_backward(segment);
+    call();
+  } catch (out_of_device_memory const& problem) {
+    std::uint32_t const micro_batches = micro_batch_ + 1;
+    abandon();
+    throw advised(problem, micro_batches);
   } catch (...) {
     abandon();
     throw;
   }
-  --backward_left_;
+}
+
+out_of_device_memory segments_core::advised(out_of_device_memory const& problem, std::uint32_t micro_batches) const {
+  if (!own_session_ || !settings_->advise) return problem;
+  try {
+    std::size_t largest = x_bytes_;
+    for (auto const& kind : kinds_) {
+      for (auto const& op : kind.operations) largest = std::max(largest, op.bytes);
+    }
+    std::size_t const all = keep_all_bytes();
+    constexpr std::size_t fineness = 1024;
+    rehearsal stage({.settings = own_session_->settings(),
+                     .most_bytes = micro_batches * all,
+                     .unit_bytes = rounded(all / fineness),
+                     .pinned_bytes = 0,
+                     .margin_bytes = largest,
+                     .too_small_bytes = problem.limit_bytes()});
+    stream const compute(stage.on(), stream_kind::compute, "rehearsal");
+    std::size_t const enough = stage.smallest_budget([&](session& on) {
+      segments_core copy(std::nullopt, &on, compute, 1, x_bytes_, outputs_);
+      copy.kinds_ = kinds_;
+      auto const compute_nothing = [](segment_call const&) {};
+      for (auto& kind : copy.kinds_) {
+        for (auto& op : kind.operations) op.run = compute_nothing;
+        kind.backward = compute_nothing;
+      }
+      constexpr int steps = 3;  // the first finds out what later ones act on
+      for (int i = 0; i < steps; ++i) copy.run_step(micro_batches);
+    });
+    if (enough == 0) return problem;
+    return {fmt::format("{}. FERRY_BUDGET={} is enough for whole steps", problem.what(), support::write_bytes(enough)),
+            problem.needed_bytes(), problem.limit_bytes(), enough};
+  } catch (std::exception const&) {
+    return problem;  // which is what matters
+  }
+}
+
+void segments_core::run_step(std::uint32_t micro_batches) {
+  begin(step_kind::train);
+  for (std::uint32_t i = 0; i < micro_batches; ++i) {
+    static_cast<void>(input());
+    for (std::uint32_t segment = 0; segment < count(); ++segment) forward(segment);
+    for (std::uint32_t segment = count(); segment-- > 0;) backward(segment);
+  }
+  end();
 }
 
 void segments_core::run_backward(std::uint32_t segment) {

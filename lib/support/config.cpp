@@ -193,6 +193,8 @@ constexpr std::array settings_table{
         "microseconds, 0 to 1e9"),
     row<&config::verify, word_value<verify_mode, verify_words>, word_text<verify_mode, verify_words>>(
         "FERRY_VERIFY", "verify every round trip", "off or checksum"),
+    row<&config::advise, word_value<bool, switch_words>, word_text<bool, switch_words>>(
+        "FERRY_ADVISE", "an error for want of device memory says which budget is enough", "on or off"),
     row<&config::trace_file, file_path, file_path_text>(
         "FERRY_TRACE", "file for what happened when, as trace events for Perfetto", "a file path or off"),
     row<&config::stats_file, file_path, file_path_text>(

@@ -84,6 +84,12 @@ inline constexpr std::array setting_details{
         "For hunting faults of memory, driver or link. Every byte that leaves is hashed when it leaves and when it "
         "is back. A copy that differs is an error at `restore`, or the item is rebuilt if it has a recipe. Costs "
         "time on the CPU for every transfer."},
+    setting_detail{
+        "FERRY_ADVISE", "advise", reported_group,
+        "Once in a step, the session rehearses what the step has asked so far, and the last whole one, on a device of "
+        "addresses only, until it knows the smallest budget that they work with: some milliseconds, at most a second "
+        "or "
+        "so for tens of thousands of items. `off` is for programs that find a batch size by trying."},
     setting_detail{"FERRY_TRACE", "trace_file", reported_group,
                    "Opens in Perfetto; `ferry report` makes a page of it. It grows with every step; "
                    "[formats.md](formats.md) describes it. A file that cannot be made is an error when the session "

@@ -87,7 +87,7 @@ expect_failure "the loss is not a number any more"
 
 # Ctrl-C.
 for name in INT TERM; do
-  start train --compare --preset tiny --steps 5000 --budget 45% --json "$scratch/interrupted.json"
+  start train --compare --preset tiny --steps 5000 --budget 70% --json "$scratch/interrupted.json"
   sleep 1
   signal "$name"
   expect_code 130

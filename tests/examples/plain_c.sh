@@ -12,7 +12,7 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 # The caller's own settings must not decide the outcome.
 for variable in "${!FERRY_@}"; do unset "$variable"; done
-export OMP_NUM_THREADS=2
+export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive # other tests have the cores too
 
 complain() {
   printf '%s: %s\n  exit code: %s\n  stdout: %s\n  stderr: %s\n' "$ran" "$1" "$code" "$(<"$scratch/out")" "$(<"$scratch/err")"

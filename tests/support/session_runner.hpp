@@ -60,6 +60,7 @@ class session_runner {
     settings.plan_effort = p.explored.on ? 20 : 0;
     if (p.explored.journal) settings.trace_file = settings.stats_file = "/dev/null";
     settings.log = log_level::off;
+    settings.advise = false;  // thousands of programs that are refused room: tests/property/advice_test.cpp has others
     return settings;
   }
 
@@ -179,7 +180,7 @@ class session_runner {
   session_model model_;
   std::size_t budget_ = program_.budget;  // in force
   std::size_t largest_budget_ = program_.budget;
-  bool stuck_ = false;                    // the link is dead, and something waits for it
+  bool stuck_ = false;  // the link is dead, and something waits for it
   std::vector<held_lease> leases_;
   std::vector<block> blocks_;
   placement chosen_ = placement::keep;

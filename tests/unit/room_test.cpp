@@ -180,7 +180,7 @@ TEST_F(Room, SaysWhatToChangeWhereNobodyCan) {
 TEST_F(Room, AdoptedMemoryCountsToo) {
   for (std::uint32_t s = 0; s < items; ++s) save(s, placement::recompute, true);
   std::vector<std::byte> mine(bytes);
-  auto adopted = room_.make_for({mine.data(), mine.size()}, stream_);
+  auto adopted = room_.make_for({0, 0, "mine"}, {mine.data(), mine.size()}, stream_);
   EXPECT_EQ(adopted.address(), mine.data());
   EXPECT_EQ(store_.find({0, 0, "h"})->state(), item_state::dropped);
   store_.device_tier().free(std::move(adopted), {});

@@ -221,6 +221,29 @@ TEST(Segments, ABudgetOfMoreThanEverythingTakesNoMore) {
   EXPECT_EQ(trainer.it().in_session().stats().device.limit_bytes, trainer.it().keep_all_bytes());
 }
 
+/// Segments know a step before it has run: so what the first one is told is enough for all of them.
+TEST(Segments, TheBudgetThatTheFirstStepIsToldIsEnough) {
+  for (auto const whose : {memory_of::ferry, memory_of::trainer}) {
+    for (auto const how : {declared::whole, declared::by_operation}) {
+      for (char const* const policy : {"keep", "offload", "recompute", "auto", "every=2", "sqrt", "selective"}) {
+        SCOPED_TRACE(::testing::Message() << policy << " own " << (whose == memory_of::trainer) << " operations "
+                                          << (how == declared::by_operation));
+        std::size_t enough = 0;
+        try {
+          chain_trainer trainer(settings_for(policy, "8%"), whose, how);
+          (void)trainer.step();
+          ADD_FAILURE() << "8% is not enough for anything";
+        } catch (out_of_device_memory const& e) {
+          enough = e.enough_bytes();
+          EXPECT_NE(std::string(e.what()).find("is enough for whole steps"), std::string::npos) << e.what();
+        }
+        chain_trainer trainer(settings_for(policy, std::to_string(enough).c_str()), whose, how);
+        for (int i = 0; i < 4; ++i) EXPECT_EQ(trainer.step(), by_hand()) << enough;
+      }
+    }
+  }
+}
+
 TEST(Segments, RecomputationRunsForwardAgainAndOperationsOneByOne) {
   chain_trainer whole(settings_for("recompute", "100%"), memory_of::ferry, declared::whole);
   EXPECT_EQ(whole.step(), by_hand());

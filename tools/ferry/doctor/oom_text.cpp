@@ -151,8 +151,9 @@ oom_message read_ferry_device(std::string_view text) {
   read.free = before(text, "free of");
   read.in_use = before(text, "are in use by blocks and leases");
   read.kept = before(text, "are kept for backward");
-  read.smallest = first_of(after(text, "raise FERRY_BUDGET to at least"), after(text, "one segment needs at least"),
-                           after(text, "the smallest that works is --budget"));
+  read.smallest =
+      first_of(after(text, "FERRY_BUDGET="), after(text, "raise FERRY_BUDGET to at least"),
+               after(text, "one segment needs at least"), after(text, "the smallest that works is --budget"));
   read.item = item_in(text);
   read.kept_everything = text.find("a step with --policy keep ") != nowhere;
   return read;

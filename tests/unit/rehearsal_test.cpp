@@ -1,0 +1,212 @@
+#include "ferry/rehearsal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "ferry/ferry.hpp"
+#include "observe/step_tape.hpp"
+#include "support/session_fixture.hpp"
+
+namespace {
+
+using namespace ferry;
+using namespace ferry::testing;
+using observe::asked;
+using observe::step_tape;
+
+constexpr std::size_t kib = 1024;
+
+/// So many items of 64 KiB, each from the one before.
+void chain_of(session& on, stream_ref stream, std::uint32_t items) {
+  session::step_scope step(on);
+  for (std::uint32_t i = 0; i < items; ++i) {
+    recipe how{[](recipe_context const&) {}, i == 0 ? item_list{} : item_list{{0, i - 1, "h"}}};
+    on.save({0, i, "h"}, on.allocate(64 * kib, stream), stream, std::move(how));
+  }
+  for (std::uint32_t i = items; i-- > 0;) {
+    on.restore({0, i, "h"}, stream).end();
+    on.release({0, i, "h"});
+  }
+  step.end();
+}
+
+std::size_t enough_for_ten(policy_kind policy, std::size_t most = 4096 * kib) {
+  config settings;
+  settings.policy.kind = policy;
+  rehearsal stage({.settings = settings, .most_bytes = most, .unit_bytes = kib, .margin_bytes = 64 * kib});
+  stream const compute(stage.on(), stream_kind::compute, "rehearsal");
+  return stage.smallest_budget([&](session& on) {
+    for (int i = 0; i < 2; ++i) chain_of(on, compute, 10);
+  });
+}
+
+TEST(Rehearsal, FindsWhatKeepingTakes) {
+  std::size_t const found = enough_for_ten(policy_kind::keep);
+  EXPECT_GE(found, 640 * kib);
+  EXPECT_LE(found, 642 * kib);
+}
+
+TEST(Rehearsal, FindsThatMovingItemsTakesLess) {
+  std::size_t const found = enough_for_ten(policy_kind::offload);
+  EXPECT_GE(found, 128 * kib);
+  EXPECT_LE(found, 320 * kib);
+}
+
+TEST(Rehearsal, SaysWhenNothingIsEnough) { EXPECT_EQ(enough_for_ten(policy_kind::keep, 512 * kib), 0U); }
+
+TEST(Rehearsal, PassesOnWhatGoesWrongOtherwise) {
+  rehearsal stage({.most_bytes = 1024 * kib});
+  EXPECT_THROW((void)stage.smallest_budget([](session& on) { on.end_step(); }), error);
+}
+
+TEST(Rehearsal, IsMoreThanWhatWasNotEnough) {
+  rehearsal stage(
+      {.most_bytes = 1024 * kib, .unit_bytes = kib, .margin_bytes = 64 * kib, .too_small_bytes = 800 * kib});
+  stream const compute(stage.on(), stream_kind::compute, "rehearsal");
+  EXPECT_EQ(stage.smallest_budget([&](session& on) { chain_of(on, compute, 1); }), 864 * kib);
+}
+
+using AdviceTest = SessionTest;
+
+TEST_F(AdviceTest, NamesTheBudgetThatIsEnough) {
+  start(policy_kind::keep, 3);
+  session_->begin_step();
+  std::size_t enough = 0;
+  try {
+    for (std::uint32_t i = 0; i < 4; ++i) save_filled({0, i, "h"}, std::byte{1});
+  } catch (out_of_device_memory const& e) {
+    enough = e.enough_bytes();
+    EXPECT_EQ(enough, 4 * item_bytes);
+    EXPECT_NE(std::string(e.what()).find("FERRY_BUDGET=256KiB is enough for the step so far"), std::string::npos)
+        << e.what();
+  }
+  session_->abandon_step();
+  session_->set_budget(byte_amount::exactly(enough));
+  session_->begin_step();
+  for (std::uint32_t i = 0; i < 4; ++i) save_filled({0, i, "h"}, std::byte{1});
+  for (std::uint32_t i = 0; i < 4; ++i) restore_and_release({0, i, "h"}, std::byte{1});
+  session_->end_step();
+}
+
+/// A step that was whole is known to its end.
+TEST_F(AdviceTest, KnowsTheStepBefore) {
+  start(policy_kind::keep, 8);
+  auto const step = [&] {
+    session::step_scope in_step(*session_);
+    for (std::uint32_t i = 0; i < 6; ++i) save_filled({0, i, "h"}, std::byte{1});
+    for (std::uint32_t i = 0; i < 6; ++i) restore_and_release({0, i, "h"}, std::byte{1});
+    in_step.end();
+  };
+  step();
+  session_->set_budget(byte_amount::exactly(2 * item_bytes));
+  try {
+    step();
+    ADD_FAILURE() << "two items are no room for six";
+  } catch (out_of_device_memory const& e) {
+    EXPECT_EQ(e.enough_bytes(), 6 * item_bytes) << e.what();
+  }
+  session_->set_budget(byte_amount::exactly(6 * item_bytes));
+  step();
+}
+
+TEST_F(AdviceTest, NamesTheItemAndItsPlace) {
+  start(policy_kind::keep, 2);
+  session_->begin_step();
+  save_filled({0, 0, "h"}, std::byte{1});
+  std::vector<std::byte> mine(2 * item_bytes);
+  expect_error<out_of_device_memory>(
+      [&] {
+        session_->save({3, 7, "wide"}, {mine.data(), mine.size()}, *stream_, {}, {});
+      },
+      "'wide' (segment 7, micro-batch 3)", "FERRY_BUDGET=192KiB is enough");
+  session_->abandon_step();
+}
+
+TEST_F(AdviceTest, CountsWhatIsHeldFromBefore) {
+  start(policy_kind::keep, 3);
+  block const before = session_->allocate(2 * item_bytes, *stream_);
+  session_->begin_step();
+  save_filled({0, 0, "h"}, std::byte{1});
+  expect_error<out_of_device_memory>([&] { save_filled({0, 1, "h"}, std::byte{1}); }, "FERRY_BUDGET=256KiB is enough");
+  session_->abandon_step();
+}
+
+TEST_F(AdviceTest, IsGivenOnceAStepAndNotWhereItIsOff) {
+  start(policy_kind::keep, 1);
+  session_->begin_step();
+  save_filled({0, 0, "h"}, std::byte{1});
+  auto const told = [&] {
+    try {
+      save_filled({0, 1, "h"}, std::byte{1});
+    } catch (out_of_device_memory const& e) {
+      return e.enough_bytes() > 0;
+    }
+    return false;
+  };
+  EXPECT_TRUE(told());
+  EXPECT_FALSE(told());
+  session_->abandon_step();
+  session_->begin_step();
+  save_filled({0, 0, "h"}, std::byte{1});
+  EXPECT_TRUE(told());
+  session_->abandon_step();
+}
+
+TEST_F(AdviceTest, CanBeSwitchedOff) {
+  config settings;
+  settings.advise = false;
+  start(policy_kind::keep, 1, 64, settings);
+  session_->begin_step();
+  try {
+    auto const first = session_->allocate(item_bytes, *stream_);
+    auto const second = session_->allocate(item_bytes, *stream_);
+    ADD_FAILURE() << "no error";
+  } catch (out_of_device_memory const& e) {
+    EXPECT_EQ(e.enough_bytes(), 0U);
+  }
+  session_->abandon_step();
+}
+
+TEST(StepTape, MarksWhatWasAnswered) {
+  step_tape tape(true);
+  tape.begin_step(1, step_kind::train, 5);
+  auto const first = tape.note({.call = asked::what::allocate, .bytes = 10}, {});
+  tape.answered_with(first, 3);
+  (void)tape.note({.call = asked::what::allocate, .bytes = 20}, {});
+  ASSERT_EQ(tape.now().calls.size(), 2U);
+  EXPECT_EQ(tape.now().held_before_bytes, 5U);
+  EXPECT_TRUE(tape.now().calls[0].answered);
+  EXPECT_EQ(tape.now().calls[0].slot, 3U);
+  EXPECT_FALSE(tape.now().calls[1].answered);
+}
+
+TEST(StepTape, KeepsTheLastWholeStep) {
+  step_tape tape(true);
+  tape.begin_step(1, step_kind::train, 0);
+  tape.did({.call = asked::what::leave}, {});
+  tape.end_step(true);
+  tape.begin_step(2, step_kind::train, 0);
+  tape.did({.call = asked::what::enter}, {});
+  tape.did({.call = asked::what::leave}, {});
+  tape.end_step(false);
+  EXPECT_EQ(tape.last().number, 1U);
+  EXPECT_EQ(tape.last().calls.size(), 1U);
+  tape.forget_before(2);
+  EXPECT_TRUE(tape.last().calls.empty());
+}
+
+TEST(StepTape, TellsOnceAStepAndOnlyWithinOne) {
+  step_tape tape(true);
+  EXPECT_FALSE(tape.may_tell());
+  tape.begin_step(1, step_kind::train, 0);
+  EXPECT_TRUE(tape.may_tell());
+  EXPECT_FALSE(tape.may_tell());
+  step_tape off(false);
+  off.begin_step(1, step_kind::train, 0);
+  EXPECT_FALSE(off.may_tell());
+}
+
+}  // namespace
