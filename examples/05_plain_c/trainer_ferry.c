@@ -294,8 +294,8 @@ static int layer_forward(ferry_segment_call const* s, void* user) {
   int const l = (int)s->index;
   params const p = m->p;
   acts const a = m->a;
-  float const* const x = s->in;
-  float* const out = s->out;
+  float const* const x = ferry_segment_float(s, -1);
+  float* const out = ferry_segment_float(s, -2);
   layernorm_forward(a.ln1 + l * N * C, a.ln1_mean + l * N, a.ln1_rstd + l * N, x, p.ln1w + l * C, p.ln1b + l * C);
   matmul_forward(a.qkv + l * N * 3 * C, NULL, a.ln1 + l * N * C, p.qkvw + l * 3 * C * C, p.qkvb + l * 3 * C, C, 3 * C);
   attention_forward(a.atty + l * N * C, a.att + l * B * NH * T * T, a.qkv + l * N * 3 * C);
@@ -313,7 +313,7 @@ static int layer_backward(ferry_segment_call const* s, void* user) {
   int const l = (int)s->index;
   params const p = m->p, g = m->g;
   acts const a = m->a;
-  float const* const x = s->in;
+  float const* const x = ferry_segment_float(s, -1);
   matmul_backward(m->d4, g.outw + l * 4 * C * C, g.outb + l * C, m->dx, a.gelu + l * N * 4 * C, p.outw + l * 4 * C * C,
                   4 * C, C);
   gelu_backward(m->d4b, m->d4, a.fch + l * N * 4 * C, N * 4 * C);

@@ -23,7 +23,8 @@
  *
  * Errors. Every function that can fail returns a ferry_status; ferry_last_error() has the words, of this thread's last
  * failure: what happened and what to change. A call that failed has changed nothing, unless it says so here; handles,
- * strings and pointers that it would have given back are null then.
+ * strings and pointers that it would have given back are null then. Functions that return a float* have no status: null
+ * is their failure, with ferry_last_error().
  *
  * Handles are checked, never followed blindly: one that is null, was destroyed, is of another kind or is no handle at
  * all gives FERRY_ERROR_INVALID_HANDLE. What a create function made, its destroy function takes. A device is needed by
@@ -336,6 +337,8 @@ FERRY_API ferry_status ferry_session_allocate(ferry_session* session, size_t byt
                                               ferry_block** block, void** data);
 /** Either result may be null. */
 FERRY_API ferry_status ferry_block_data(ferry_block* block, void** data, size_t* bytes);
+/** The same, to be used where a float* is wanted; null if that fails. */
+FERRY_API float* ferry_block_float(ferry_block* block);
 /** Frees the bytes in the order of the stream they were allocated for. */
 FERRY_API ferry_status ferry_block_free(ferry_block* block);
 
@@ -354,6 +357,8 @@ FERRY_API ferry_status ferry_session_restore(ferry_session* session, ferry_key c
                                              ferry_lease** lease, void** data);
 /** Either result may be null. */
 FERRY_API ferry_status ferry_lease_data(ferry_lease* lease, void** data, size_t* bytes);
+/** The same, to be used where a float* is wanted; null if that fails. */
+FERRY_API float* ferry_lease_float(ferry_lease* lease);
 /** Work enqueued so far on the lease's stream was its last use of the item. */
 FERRY_API ferry_status ferry_lease_end(ferry_lease* lease);
 /** The item will not be restored again in this step. Leases still out stay valid. */
@@ -415,6 +420,11 @@ typedef struct ferry_segment_call {
   void* const* tensors; /**< in the order they were declared */
   size_t tensor_count;
 } ferry_segment_call;
+
+/** A tensor of the call, to be used where a float* is wanted: by its number, or -1 for the input, which is only to be
+ * read, and -2 for the output. Null, with ferry_last_error(), for a number that is none, and for the output in
+ * backward. */
+FERRY_API float* ferry_segment_float(ferry_segment_call const* call, int tensor);
 
 /** Anything but 0 is a failure. Must not call the segments. */
 typedef int (*ferry_segment_function)(ferry_segment_call const* call, void* user);

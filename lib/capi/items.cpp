@@ -257,6 +257,16 @@ ferry_status ferry_block_data(ferry_block* block, void** data, size_t* bytes) {
   });
 }
 
+float* ferry_block_float(ferry_block* block) {
+  return pointer_guarded(__func__, [&] {
+    in_use<block_holding> const of(block, "block");
+    session_object& owner = take_turn(of->owner);
+    auto* const data = of->held.as<float>();
+    end_turn(owner);
+    return data;
+  });
+}
+
 ferry_status ferry_block_free(ferry_block* block) {
   return guarded(__func__, [&] {
     in_use<block_holding> gone(block, "block");
@@ -330,6 +340,10 @@ ferry_status ferry_lease_data(ferry_lease* lease, void** data, size_t* bytes) {
     clear(data);
     give_data(*in_use<lease_holding>(lease, "lease"), data, bytes);
   });
+}
+
+float* ferry_lease_float(ferry_lease* lease) {
+  return pointer_guarded(__func__, [&] { return in_use<lease_holding>(lease, "lease")->held.as<float>(); });
 }
 
 ferry_status ferry_lease_end(ferry_lease* lease) {

@@ -140,6 +140,26 @@ ferry_status ferry_segments_backward_by(ferry_segments* segments, ferry_segment_
   });
 }
 
+float* ferry_segment_float(ferry_segment_call const* call, int tensor) {
+  return pointer_guarded(__func__, [&] {
+    auto const& of = required(call, "call");
+    void* found = nullptr;
+    if (tensor == -1) {
+      found = const_cast<void*>(of.in);
+    } else if (tensor == -2) {
+      if (of.out == nullptr) throw refusal(FERRY_ERROR_INVALID_ARGUMENT, "in backward there is no output to write");
+      found = of.out;
+    } else if (tensor >= 0 && static_cast<std::size_t>(tensor) < of.tensor_count) {
+      found = of.tensors[tensor];
+    } else {
+      throw refusal(FERRY_ERROR_INVALID_ARGUMENT,
+                    fmt::format("{} is no tensor: there are {}, counted from 0; -1 is the input, -2 the output", tensor,
+                                of.tensor_count));
+    }
+    return static_cast<float*>(found);
+  });
+}
+
 ferry_status ferry_segments_then(ferry_segments* segments, uint32_t count) {
   return guarded(__func__, [&] { exclusive<segments_object>(segments, "segments")->it->then(count); });
 }

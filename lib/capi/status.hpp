@@ -39,6 +39,17 @@ template <typename Body>
   }
 }
 
+/// The same for a function that returns a pointer: null is its failure.
+template <typename Body>
+[[nodiscard]] auto pointer_guarded(char const* call, Body&& body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    static_cast<void>(note_failure(call));
+    return nullptr;
+  }
+}
+
 /// This thread's failures so far, and what the last one said: so a callback's own failure can be told from older ones.
 [[nodiscard]] std::size_t failure_count() noexcept;
 [[nodiscard]] std::string_view last_failure() noexcept;

@@ -98,8 +98,10 @@ CALL(stats_json, ferry_session_stats_json(bad, &given_text))
 CALL(explain, ferry_session_explain(bad, &given_text))
 CALL(save_block, ferry_session_save(good->session, &key, bad, good->stream, NULL, NULL))
 CALL(block_data, ferry_block_data(bad, &given_pointer, &given_size))
+CALL(block_float, ferry_block_float(bad) == NULL ? FERRY_ERROR_INVALID_HANDLE : FERRY_OK)
 CALL(block_free, ferry_block_free(bad))
 CALL(lease_data, ferry_lease_data(bad, &given_pointer, &given_size))
+CALL(lease_float, ferry_lease_float(bad) == NULL ? FERRY_ERROR_INVALID_HANDLE : FERRY_OK)
 CALL(lease_end, ferry_lease_end(bad))
 CALL(follow_plan, ferry_session_follow(good->session, bad))
 CALL(plan_to_json, ferry_plan_to_json(bad, &given_text))
@@ -162,8 +164,10 @@ static call const calls[] = {
     {"session", explain},
     {"block", save_block},
     {"block", block_data},
+    {"block", block_float},
     {"block", block_free},
     {"lease", lease_data},
+    {"lease", lease_float},
     {"lease", lease_end},
     {"plan", follow_plan},
     {"plan", plan_to_json},

@@ -31,6 +31,7 @@ static void restore_and_expect(rig const* on, ferry_key const* key, unsigned cha
   OK(ferry_session_restore(on->session, key, on->stream, &lease, &memory));
   OK(ferry_lease_data(lease, &same, &bytes));
   CHECK(same == memory && bytes == item_bytes);
+  CHECK(ferry_lease_float(lease) == memory);
   launch_expect(on, memory, item_bytes, value, wrong);
   OK(ferry_lease_end(lease));
   FAILS(FERRY_ERROR_INVALID_HANDLE, "'lease' is gone", ferry_lease_end(lease));
@@ -202,6 +203,7 @@ static void test_outliving(void) {
   launch_expect(&made, scratch, item_bytes, 6, &wrong);
   OK(ferry_block_data(block, &memory, &bytes));
   CHECK(memory == scratch && bytes == item_bytes);
+  CHECK(ferry_block_float(block) == scratch);
   OK(ferry_block_data(block, NULL, NULL));
   OK(ferry_lease_data(lease, NULL, NULL));
   FAILS(FERRY_ERROR_IN_USE, "session(s)", ferry_device_destroy(made.device));

@@ -38,6 +38,10 @@ static int forward(ferry_segment_call const* s, void* user) {
   j.h = s->tensors[0];
   j.out = s->out;
   CHECK(s->size == sizeof *s && s->tensor_count == 1 && s->native_stream == NULL);
+  CHECK(ferry_segment_float(s, 0) == s->tensors[0] && ferry_segment_float(s, -1) == s->in);
+  CHECK(ferry_segment_float(s, -2) == s->out);
+  CHECK(ferry_segment_float(s, 1) == NULL && strstr(ferry_last_error(), "1 is no tensor: there are 1") != NULL);
+  CHECK(ferry_segment_float(s, -3) == NULL && strstr(ferry_last_error(), "-3 is no tensor") != NULL);
   if (c->fails_in == (int)s->index) return 7;
   if (c->nested == FERRY_OK) c->nested = ferry_segments_begin_step(c->it, 0, &x);
   return run_forward(&j);
@@ -49,6 +53,7 @@ static int backward(ferry_segment_call const* s, void* user) {
   int const* in = s->in;
   int i;
   CHECK(s->out == NULL);
+  CHECK(ferry_segment_float(s, -2) == NULL && strstr(ferry_last_error(), "no output") != NULL);
   for (i = 0; i < width; ++i) c->sum += h[i] + in[i];
   return 0;
 }
@@ -297,6 +302,7 @@ static void test_declarations(void) {
   OK(ferry_string_free(text));
   OK(ferry_segments_destroy(it));
   FAILS(FERRY_ERROR_INVALID_HANDLE, "'segments'", ferry_segments_forward(NULL, NULL));
+  CHECK(ferry_segment_float(NULL, 0) == NULL && strstr(ferry_last_error(), "'call'") != NULL);
 }
 
 void test_segments(void) {

@@ -70,6 +70,7 @@ static void* try_everything(void* user) {
   FAILS(FERRY_ERROR_BUSY, "one thread at a time", ferry_lease_end(self->lease));
   FAILS(FERRY_ERROR_BUSY, "one thread at a time", ferry_block_free(self->block));
   FAILS(FERRY_ERROR_BUSY, "one thread at a time", ferry_block_data(self->block, &memory, NULL));
+  CHECK(ferry_block_float(self->block) == NULL && strstr(ferry_last_error(), "one thread at a time") != NULL);
   FAILS(FERRY_ERROR_BUSY, "one thread at a time", ferry_session_destroy(self->on.session));
   OK(ferry_lease_data(self->lease, &memory, NULL));                                   /* which no call changes */
   FAILS(FERRY_ERROR_IN_USE, "another thread", ferry_stream_destroy(self->on.stream)); /* the save is using it */
