@@ -29,7 +29,8 @@ struct host_device_options {
   std::size_t pinned_bytes = std::size_t{2} << 30;
   link_speed device_to_host{};
   link_speed host_to_device{};
-  /// Threads that a compute stream may use; 0 means all of the machine's.
+  /// Threads that a compute stream may use; 0 means as many as OpenMP would (FERRY_COMPUTE_THREADS in
+  /// docs/settings.md).
   unsigned compute_threads = 0;
   /// Report stream-order mistakes (see `host_device::order_violations`). Costs time at every call.
   bool check_order = false;

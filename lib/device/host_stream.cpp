@@ -13,6 +13,7 @@
 #include <boost/lockfree/spsc_queue.hpp>
 
 #include "ferry/error.hpp"
+#include "support/threads.hpp"
 
 namespace ferry {
 
@@ -65,8 +66,8 @@ host_stream::host_stream(stream_kind kind, label const& name, stream_environment
   if (environment_.checker != nullptr) checker_id_ = environment_.checker->add_stream(name);
   for (auto& slot : engine_->slots) engine_->free.push(&slot);
   if (kind == stream_kind::compute) {
-    auto const threads = environment_.compute_threads;
-    engine_->arena.emplace(threads == 0 ? tbb::task_arena::automatic : static_cast<int>(threads));
+    auto const threads = support::compute_threads(environment_.compute_threads).threads;
+    engine_->arena.emplace(static_cast<int>(threads));
     engine_->arena->initialize();  // rather than in the first launch
   }
   engine_->thread = std::thread([this, own = engine_.get()] { run(*own); });

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include "ferry/cuda_device.hpp"
 #include "ferry/host_device.hpp"
 #include "ferry/sim_device.hpp"
+#include "support/threads.hpp"
 
 namespace ferry {
 
@@ -116,8 +116,7 @@ double balanced_link_gbps(unsigned compute_threads) {
   constexpr double least_gbps = 0.05;
   constexpr double most_gbps = 50;
 
-  unsigned const threads = compute_threads != 0 ? compute_threads : std::max(1U, std::thread::hardware_concurrency());
-  double const gflops = product_efficiency * multiply_add_gflops() * threads;
+  double const gflops = product_efficiency * multiply_add_gflops() * support::compute_threads(compute_threads).threads;
   return std::clamp(gflops * (a100_gbps / a100_gflops) * element_ratio * width_ratio, least_gbps, most_gbps);
 }
 

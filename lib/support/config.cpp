@@ -221,7 +221,8 @@ constexpr std::array settings_table{
                                                                "host and sim device: latency of its link per transfer",
                                                                "microseconds, 0 to 1000000, or two numbers as d2h,h2d"),
     row<&config::compute_threads, count_within<0, 1024>, count_text>(
-        "FERRY_COMPUTE_THREADS", "host device: threads of a compute stream; 0 takes all of the machine's", "0 to 1024"),
+        "FERRY_COMPUTE_THREADS", "host device: threads of a compute stream; 0 takes as many as OpenMP would",
+        "0 to 1024"),
     row<&config::check_order, word_value<bool, switch_words>, word_text<bool, switch_words>>(
         "FERRY_CHECK_ORDER", "host device: report stream-order mistakes", "on or off"),
 };

@@ -9,7 +9,7 @@ expect_silence
 expect_out "host:"
 expect_out "device memory    64.0 MiB"
 expect_out "pinned memory    96.0 MiB"
-expect_out "compute threads  3"
+expect_out "compute threads  3 (FERRY_COMPUTE_THREADS)"
 expect_out "device to host   1.5 GB/s"
 expect_out "host to device   unpaced"
 expect_out "sim: a virtual clock"
@@ -21,6 +21,15 @@ expect_out "25 GB/s, 10 us latency (PCIe 4 with 16 lanes)"
 grep -q '"name": "host"' "$scratch/devices.json" || complain "expected the host device in the JSON file"
 grep -q '"name": "sim"' "$scratch/devices.json" || complain "expected the sim device in the JSON file"
 expect_json "$scratch/devices.json" devices in_this_build auto
+
+
+# As OpenMP would have them, unless FERRY_COMPUTE_THREADS says otherwise.
+OMP_NUM_THREADS=1,2 run FERRY_LINK_GBPS=1 devices --json "$scratch/one.json"
+expect_out "compute threads  1 (OMP_NUM_THREADS)"
+grep -q '"compute_threads": 1,' "$scratch/one.json" || complain "expected one thread in the JSON file"
+grep -q '"compute_threads_from": "OMP_NUM_THREADS"' "$scratch/one.json" || complain "expected where it comes from in the JSON file"
+OMP_NUM_THREADS=none run FERRY_LINK_GBPS=1 devices
+expect_out "(cores of this process)"
 
 # What CUDA there is differs from machine to machine; whatever it is, a reason or a GPU is named, and `auto` follows.
 if [[ "$out" == *"auto: cuda:0 here, the first GPU"* ]]; then

@@ -1,11 +1,9 @@
 // `ferry devices`: what this machine and this build offer to run on.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "commands.hpp"
@@ -15,14 +13,11 @@
 #include "devices_cuda.hpp"
 #include "ferry/config.hpp"
 #include "nn/gemm_host.hpp"
+#include "support/threads.hpp"
 
 namespace ferry::command {
 
 namespace {
-
-unsigned threads_of(host_device_options const& host) {
-  return host.compute_threads > 0 ? host.compute_threads : std::max(1u, std::thread::hardware_concurrency());
-}
 
 std::string words_of(link_speed const& link) {
   std::string const speed = link.gbps > 0 ? fmt::format("{:.3g} GB/s", link.gbps) : "unpaced";
@@ -47,7 +42,8 @@ void print(host_device_options const& host, sim_device_options const& sim, cuda_
   char const* const scheduled = settings.link_schedule.empty() ? "" : " (to begin with)";
   fmt::print("host: a GPU's shape on this machine's CPU\n");
   print_sizes(host);
-  fmt::print("  compute threads  {}\n", threads_of(host));
+  auto const [threads, from] = support::compute_threads(host.compute_threads);
+  fmt::print("  compute threads  {} ({})\n", threads, from);
   fmt::print("  matrix products  {}\n", nn::gemm_library());
   print_links(host, automatic ? " (balanced with this machine's compute)" : scheduled);
   fmt::print("sim: a virtual clock, on which kernels and copies only cost time\n");
@@ -66,11 +62,13 @@ nlohmann::ordered_json json_of(link_speed const& link) {
 
 nlohmann::ordered_json json_of(host_device_options const& host, sim_device_options const& sim,
                                cuda_presence const& cuda) {
+  auto const [threads, from] = support::compute_threads(host.compute_threads);
   nlohmann::ordered_json here{{"name", "host"},
                               {"available", true},
                               {"device_bytes", host.device_bytes},
                               {"pinned_bytes", host.pinned_bytes},
-                              {"compute_threads", threads_of(host)},
+                              {"compute_threads", threads},
+                              {"compute_threads_from", from},
                               {"matrix_products", nn::gemm_library()},
                               {"device_to_host", json_of(host.device_to_host)},
                               {"host_to_device", json_of(host.host_to_device)}};
