@@ -2,7 +2,8 @@
 
 find_package(Threads REQUIRED)
 
-# oneTBB: the arena in which a compute stream runs its parallel loops.
+# oneTBB: the arena in which a compute stream runs its parallel loops, and spin locks. All that calls its library is in
+# lib/device/compute_arena.cpp, which the bundle does without.
 find_package(TBB REQUIRED)
 
 # Boost.Lockfree: queues between the trainer's thread, the transfer engine and the streams.
@@ -12,26 +13,20 @@ find_package(Boost 1.74 REQUIRED)
 # fmt: text of errors, logs and reports.
 find_package(fmt REQUIRED)
 
-# spdlog: log levels and sinks, behind lib/support/log.hpp.
+# spdlog: log levels and sinks, behind lib/support/log.hpp. Headers only.
 find_package(spdlog REQUIRED)
 
 # nlohmann-json: statistics as JSON, and later plans and profiles.
 find_package(nlohmann_json REQUIRED)
 
-# xxhash: checksums for FERRY_VERIFY=checksum.
+# xxhash: checksums for FERRY_VERIFY=checksum. Headers only.
 find_path(FERRY_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-find_library(FERRY_XXHASH_LIBRARY xxhash REQUIRED)
-if(NOT TARGET ferry_xxhash)
-  add_library(ferry_xxhash INTERFACE)
-  target_include_directories(ferry_xxhash SYSTEM INTERFACE ${FERRY_XXHASH_INCLUDE_DIR})
-  target_link_libraries(ferry_xxhash INTERFACE ${FERRY_XXHASH_LIBRARY})
-endif()
 
-# libnuma: pinned memory on the node that the GPU is attached to. Optional.
-find_library(FERRY_NUMA_LIBRARY numa)
-find_path(FERRY_NUMA_INCLUDE_DIR numaif.h)
-if(NOT FERRY_NUMA_INCLUDE_DIR)
-  unset(FERRY_NUMA_LIBRARY CACHE)
+# Those two, without what their own targets would link.
+if(NOT TARGET ferry_headers_of_others)
+  add_library(ferry_headers_of_others INTERFACE)
+  target_include_directories(ferry_headers_of_others SYSTEM INTERFACE
+    ${FERRY_XXHASH_INCLUDE_DIR} $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
 endif()
 
 # A BLAS: the transformer core's matrix products. Single-threaded calls inside oneTBB tiles, so that one thread pool

@@ -1,7 +1,7 @@
 // Planning: what one step looks like (`profile`), what it runs on (`hardware`), and what is to become of every item
 // (`plan`). Profiles, hardware and plans are versioned JSON files; docs/formats.md describes their fields.
 //
-// Threads: values; `make_plan` may be called from any thread and uses oneTBB inside.
+// Threads: values; `make_plan` may be called from any thread, and uses others beside it.
 #pragma once
 
 #include <cstddef>

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <tbb/task_arena.h>
 #include <boost/lockfree/spsc_queue.hpp>
 
+#include "device/compute_arena.hpp"
 #include "ferry/error.hpp"
 #include "support/threads.hpp"
 
@@ -51,7 +51,7 @@ struct host_stream::engine {
   std::vector<operation> slots = std::vector<operation>(queue_capacity);
   boost::lockfree::spsc_queue<operation*> queue{queue_capacity};
   boost::lockfree::spsc_queue<operation*> free{queue_capacity};  // filled by the stream's thread, taken by producers
-  std::optional<tbb::task_arena> arena;
+  std::optional<compute_arena> arena;
   link_clock::time_point ready;  // when the work so far was over, on the links' schedule
   std::thread thread;
 };
@@ -66,9 +66,7 @@ host_stream::host_stream(stream_kind kind, label const& name, stream_environment
   if (environment_.checker != nullptr) checker_id_ = environment_.checker->add_stream(name);
   for (auto& slot : engine_->slots) engine_->free.push(&slot);
   if (kind == stream_kind::compute) {
-    auto const threads = support::compute_threads(environment_.compute_threads).threads;
-    engine_->arena.emplace(static_cast<int>(threads));
-    engine_->arena->initialize();  // rather than in the first launch
+    engine_->arena.emplace(support::compute_threads(environment_.compute_threads).threads);
   }
   engine_->thread = std::thread([this, own = engine_.get()] { run(*own); });
 }
@@ -218,7 +216,7 @@ void host_stream::execute(engine& own, operation& next, std::uint64_t sequence) 
   try {
     if (auto* const launch = std::get_if<launch_work>(&next.work)) {
       if (environment_.before_operation) environment_.before_operation(next.name);
-      own.arena ? own.arena->execute([&] { launch->function(); }) : launch->function();
+      own.arena ? own.arena->run(launch->function) : launch->function();
       own.ready = link_clock::now();
     } else if (std::holds_alternative<copy_work>(next.work)) {
       execute_copy(own, next);

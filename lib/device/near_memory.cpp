@@ -4,9 +4,9 @@
 #include <cctype>
 #include <fstream>
 
-#if defined(FERRY_HAS_NUMA)
-#include <numaif.h>
-#endif
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace ferry {
 
@@ -18,26 +18,18 @@ int numa_node_of(std::string_view pci_bus_id, std::string const& sysfs) {
   return file >> node && node >= 0 ? node : -1;
 }
 
-#if defined(FERRY_HAS_NUMA)
-
 near_memory::near_memory(int node) noexcept {
   if (node < 0 || static_cast<unsigned long>(node) >= most_nodes) return;
   constexpr unsigned long bits = 8 * sizeof(unsigned long);
   unsigned long wanted[most_nodes / bits]{};
   wanted[static_cast<unsigned long>(node) / bits] = 1UL << (static_cast<unsigned long>(node) % bits);
-  if (get_mempolicy(&mode_before_, nodes_before_, most_nodes, nullptr, 0) != 0) return;
-  changed_ = set_mempolicy(MPOL_PREFERRED, wanted, most_nodes) == 0;
+  // The system's calls themselves: libnuma has nothing to add to them. Where the kernel knows no nodes they fail.
+  if (syscall(SYS_get_mempolicy, &mode_before_, nodes_before_, most_nodes, nullptr, 0UL) != 0) return;
+  changed_ = syscall(SYS_set_mempolicy, MPOL_PREFERRED, wanted, most_nodes) == 0;
 }
 
 near_memory::~near_memory() {
-  if (changed_) set_mempolicy(mode_before_, nodes_before_, most_nodes);
+  if (changed_) syscall(SYS_set_mempolicy, mode_before_, nodes_before_, most_nodes);
 }
-
-#else
-
-near_memory::near_memory(int) noexcept {}
-near_memory::~near_memory() = default;
-
-#endif
 
 }  // namespace ferry

@@ -10,7 +10,7 @@ namespace ferry {
 [[nodiscard]] int numa_node_of(std::string_view pci_bus_id, std::string const& sysfs = "/sys");
 
 /// As long as it lives, memory that the calling thread touches first comes from the node if that has room. Does nothing
-/// for node -1, and in builds without libnuma.
+/// for node -1, and on a system that knows no nodes.
 class near_memory {
  public:
   explicit near_memory(int node) noexcept;

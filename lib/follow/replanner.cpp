@@ -1,11 +1,12 @@
 #include "follow/replanner.hpp"
 
-#include <tbb/task_arena.h>
-
 #include <exception>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include "support/parallel.hpp"
 
 namespace ferry::follow {
 
@@ -34,21 +35,23 @@ struct replanner::work {
   }
 };
 
-struct replanner::worker {
-  // One thread, and none of the caller's: what is enqueued runs even if the machine has one core.
-  tbb::task_arena arena{1, 0};
-};
-
-replanner::replanner() : worker_(std::make_unique<worker>()) {}
-
 replanner::~replanner() {
-  if (work_ != nullptr) work_->ready.wait(false);
+  if (worker_.joinable()) worker_.join();
 }
 
 void replanner::start(planning_task task) {
   work_ = std::make_shared<work>();
   work_->made.task = std::move(task);
-  worker_->arena.enqueue([work = work_] { work->run(); });
+  if (worker_.joinable()) worker_.join();
+  auto const run = [work = work_] {
+    support::alone_here const alone;  // the other cores are the trainer's
+    work->run();
+  };
+  try {
+    worker_ = std::thread(run);
+  } catch (std::system_error const&) {  // no threads left
+    run();
+  }
 }
 
 std::optional<replanner::result> replanner::take(bool wait) {

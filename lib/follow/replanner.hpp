@@ -1,4 +1,4 @@
-// The replanner: makes plans in the background, on a worker thread of oneTBB, so that no step waits for it.
+// The replanner: makes plans in the background, on a thread of its own, so that no step waits for it.
 //
 // Threads: the session's; one set of plans is made at a time.
 #pragma once
@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "ferry/plan.hpp"
 #include "follow/plan_set.hpp"
@@ -25,7 +26,7 @@ struct planning_task {
 
 class replanner {
  public:
-  replanner();
+  replanner() = default;
   replanner(replanner const&) = delete;
   replanner& operator=(replanner const&) = delete;
   ~replanner();
@@ -44,9 +45,8 @@ class replanner {
 
  private:
   struct work;
-  struct worker;
-  std::unique_ptr<worker> worker_;
   std::shared_ptr<work> work_;
+  std::thread worker_;  // has nothing left to do once the work is ready
 };
 
 }  // namespace ferry::follow

@@ -1,6 +1,7 @@
 #include "path/transfer_engine.hpp"
 
 #include <pthread.h>
+#define XXH_INLINE_ALL  // in headers as a whole: nothing to link
 #include <xxhash.h>
 
 #include <algorithm>

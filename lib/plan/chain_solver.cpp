@@ -1,13 +1,12 @@
 #include "plan/chain_solver.hpp"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "plan/label_pass.hpp"
+#include "support/parallel.hpp"
 
 namespace ferry::planning {
 
@@ -50,7 +49,7 @@ std::vector<chain_plan> chain_solver::starts(solve_options const& options) const
   auto const grid = grid_for(chain_.stages());
   std::vector<chain_plan> plans;
   std::vector<chain_plan> without_link;
-  tbb::parallel_for(0, options.labels ? 2 : 0, [&](int which) {
+  support::in_parallel(options.labels ? 2 : 0, [&](std::size_t which) {
     if (which == 0) {
       plans = label_pass(chain_, *replays_, grid, from_labels);
     } else {
@@ -114,7 +113,7 @@ void chain_solver::polish(chain_solution& found, std::vector<search_result> cons
   constexpr std::size_t searches = 4;
   bool const short_chain = chain_.stages() <= 8;
   std::vector<search_result> ends(searches);
-  tbb::parallel_for(std::size_t{0}, searches, [&](std::size_t k) {
+  support::in_parallel(searches, [&](std::size_t k) {
     chain_simulator own(chain_, *replays_);
     search_limits limits;
     limits.moves = options.moves > 0 ? options.moves : short_chain ? 5000 : 20000;

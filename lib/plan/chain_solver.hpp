@@ -1,7 +1,9 @@
 // Plans a chain: the label pass gives starts, the exact simulator scores them, local search improves the best.
 //
 // One solver per chain; the replay table is made once, so that planning again for another link speed is quick. The same
-// options give the same plan, unless the time limit ends the search early. Threads: one caller at a time; uses oneTBB.
+// options give the same plan, unless the time limit ends the search early. Threads: one caller at a time; uses others
+// beside it.
+//
 // Shared with tools/: a change here is one of the command too.
 #pragma once
 

@@ -1,6 +1,9 @@
 // The log on top of spdlog. No other file includes spdlog.
 #include "support/log.hpp"
 
+// As headers: the little that is needed of it becomes a part of this file, and nothing has to be linked.
+#define SPDLOG_HEADER_ONLY
+#define SPDLOG_FMT_EXTERNAL
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 

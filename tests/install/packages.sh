@@ -35,7 +35,7 @@ if [[ "$generators" == *DEB ]]; then
   use "$here/deb/usr" deb
   # Found by dpkg-shlibdeps: what the libraries load, and nothing of the package itself.
   depends="$(dpkg-deb --field "$package" Depends)"
-  for library in libtbb libfmt libspdlog libxxhash libstdc++6 libc6; do
+  for library in libtbb libfmt libstdc++6 libc6; do
     [[ "$depends" == *"$library"* ]] || fail "the package does not depend on $library: $depends"
   done
   [[ "$depends" != *ferry* ]] || fail "the package depends on itself: $depends"

@@ -1,7 +1,6 @@
 #include "bench/sim_contest.hpp"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +13,7 @@
 #include "ferry/simulate.hpp"
 #include "plan/step_chain.hpp"
 #include "simulate/simulate_trace.hpp"
+#include "support/parallel.hpp"
 
 namespace ferry::command {
 
@@ -170,24 +170,19 @@ void sim_contest::run_all() {
   std::size_t const count = runs_.size() * budgets;
   std::atomic<std::size_t> done{0};
   std::mutex showing;
-  tbb::parallel_for(
-      tbb::blocked_range<std::size_t>(0, count, 1),
-      [&](tbb::blocked_range<std::size_t> const& range) {
-        for (std::size_t i = range.begin(); i != range.end(); ++i) {
-          std::size_t const curve = i % runs_.size();
-          std::size_t const budget = i / runs_.size();
-          auto& point = all_.curves[curve].points[budget];
-          point.budget_bytes = all_.budgets[budget];
-          point.failure = "interrupted";
-          if (interrupted()) continue;
-          point = runs_[curve](budget);
-          std::size_t const now = ++done;
-          std::lock_guard const one_at_a_time(showing);
-          shown_.show(fmt::format("run {}/{}: {} in {}", now, count, all_.curves[curve].name,
-                                  format_bytes(all_.budgets[budget])));
-        }
-      },
-      tbb::simple_partitioner{});
+  support::in_parallel(count, [&](std::size_t i) {
+    std::size_t const curve = i % runs_.size();
+    std::size_t const budget = i / runs_.size();
+    auto& point = all_.curves[curve].points[budget];
+    point.budget_bytes = all_.budgets[budget];
+    point.failure = "interrupted";
+    if (interrupted()) return;
+    point = runs_[curve](budget);
+    std::size_t const now = ++done;
+    std::lock_guard const one_at_a_time(showing);
+    shown_.show(
+        fmt::format("run {}/{}: {} in {}", now, count, all_.curves[curve].name, format_bytes(all_.budgets[budget])));
+  });
 }
 
 contest sim_contest::run() {
