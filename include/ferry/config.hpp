@@ -38,7 +38,12 @@ struct policy_choice {
   friend bool operator==(policy_choice const&, policy_choice const&) noexcept = default;
 };
 
-enum class verify_mode : std::uint8_t { off, checksum };
+/// What is verified: copies, recipes, or both.
+enum class verify_mode : std::uint8_t { off = 0, checksum = 1, recipes = 2, checksum_and_recipes = 3 };
+/// What was chosen includes `what`.
+[[nodiscard]] constexpr bool verifies(verify_mode chosen, verify_mode what) noexcept {
+  return (static_cast<unsigned>(chosen) & static_cast<unsigned>(what)) != 0;
+}
 enum class log_level : std::uint8_t { off, error, warning, info, debug };
 
 /// One value per link direction.

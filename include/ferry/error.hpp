@@ -109,7 +109,8 @@ class FERRY_API unknown_key : public key_error {
   ~unknown_key() override;
 };
 
-/// A recipe that throws, needs itself, or needs an item that is gone.
+/// A recipe that throws, needs itself, needs an item that is gone or was never saved, or (with FERRY_VERIFY=recipes)
+/// gives other bits than its item has.
 class FERRY_API recipe_error : public error {
  public:
   using error::error;

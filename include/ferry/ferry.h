@@ -84,7 +84,8 @@ typedef enum ferry_status {
   FERRY_ERROR_PLAN_MISMATCH = 12,       /**< a plan made for another step */
   FERRY_ERROR_DUPLICATE_KEY = 13,       /**< saved already */
   FERRY_ERROR_UNKNOWN_KEY = 14,         /**< never saved, or released */
-  FERRY_ERROR_RECIPE = 15,              /**< a recipe that failed, needs itself, or needs an item that is gone */
+  FERRY_ERROR_RECIPE = 15,              /**< a recipe that failed, needs itself or an item that is not there, or
+                                             (FERRY_VERIFY=recipes) gives other bits than its item has */
   FERRY_ERROR_STREAM = 16,              /**< work on a stream failed earlier */
   FERRY_ERROR_TRANSFER = 17,            /**< a transfer failed, and there was no other way */
   FERRY_ERROR_DEADLOCK = 18,            /**< on the sim device: what is waited for can never happen */
@@ -317,7 +318,8 @@ FERRY_API ferry_status ferry_session_begin_step(ferry_session* session);
 /** A step without backward: what is saved goes with its last lease, nothing is ferried, dropped or learnt, and nothing
  * can be restored. It ends as any other step. */
 FERRY_API ferry_status ferry_session_begin_evaluation(ferry_session* session);
-/** Everything saved in the step is released. */
+/** Everything saved in the step is released. FERRY_ERROR_RECIPE if a recipe names an input that the step has not saved:
+ * the step is still under way then; abandon it. */
 FERRY_API ferry_status ferry_session_end_step(ferry_session* session);
 /** The step cannot be gone on with: everything saved in it is released, and another one can begin. No error if none is
  * under way. */
@@ -521,6 +523,7 @@ typedef struct ferry_stats {
   ferry_tier_stats in_flight;
   ferry_link_stats device_to_host;
   ferry_link_stats host_to_device;
+  uint64_t recipes_checked; /**< with FERRY_VERIFY=recipes: runs that gave the bits of their items */
 } ferry_stats;
 
 FERRY_API ferry_status ferry_session_stats(ferry_session* session, ferry_stats* stats);

@@ -97,10 +97,16 @@ struct recipe_context {
 };
 
 /// Rebuilds an item from others by enqueueing work, the very kernels in the very shapes that made it.
-/// It may run any number of times and must not call the session.
+/// It may run any number of times and must not call the session. FERRY_VERIFY=recipes runs it while its item is there,
+/// and compares.
+///
+/// An operation with several outputs makes one item of them, which one run of its recipe brings back: one block that
+/// has room for all of them, each at an offset that the trainer chooses; or memory of the trainer's own in several
+/// pieces (`session::allocate_at`), of which `recipe_context::output` is where the first one begins: the recipe knows
+/// the others, because they stay where they are.
 struct recipe {
   unique_function<void(recipe_context const&)> enqueue;
-  item_list inputs;
+  item_list inputs;  ///< any number of items that the same step saves, before this one or after it
   /// The item is so many equal rows, one after the other, and the recipe can rebuild any of them alone, to the same
   /// bits; 1: only as a whole. Divides the item's bytes.
   std::size_t rows = 1;

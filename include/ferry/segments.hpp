@@ -18,8 +18,8 @@
 // takes; without one, and without FERRY_POLICY, everything is kept. Memory is Ferry's, or the trainer's own arrays:
 // pointers stay what they were, and pages go back to the system while their tensors are elsewhere. Functions run at
 // once, on the caller's thread, or enqueue work on a stream. A function may be run again for a segment, with the same
-// input: it must give the same bits, and write its output to `out`, which is another place then. Functions must not
-// call these segments or their session.
+// input: it must give the same bits, and write its output to `out`, which is another place then. FERRY_VERIFY=recipes
+// finds one that does not, and names the segment. Functions must not call these segments or their session.
 //
 // Threads: one thread at a time; a call that meets another one throws.
 #pragma once

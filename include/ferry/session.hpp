@@ -155,6 +155,8 @@ class FERRY_API session {
   void begin_step(step_kind kind = step_kind::train);
   /// Items never restored are dropped and counted. Everything saved in the step is released. A step that has restored
   /// nothing was an evaluation that nobody announced: nothing is learnt from it.
+  /// Throws: `recipe_error` if a recipe names an input that the step has not saved; the step is still under way then,
+  /// and is left by `abandon_step`, or with its scope.
   void end_step();
   /// The step cannot be gone on with: everything saved in it is released, nothing is learnt from it, and the session
   /// can begin another one. Does nothing if no step is under way.
@@ -197,7 +199,7 @@ class FERRY_API session {
                                   label const& purpose = "block");
 
   /// Saves a block as an item; work enqueued on `stream` so far has written it.
-  /// Throws: `duplicate_key`.
+  /// Throws: `duplicate_key`; with FERRY_VERIFY=recipes, `recipe_error` for a recipe that gives other bits.
   lease save(item_key const& key, block&& memory, stream_ref stream, recipe how = {});
 
   /// Saves memory that stays the trainer's; it counts against the budget until `on_release`.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,6 +117,14 @@ struct item_stats {
   reason last = reason::kept_by_policy;
 };
 
+/// With FERRY_VERIFY=recipes: what came of the items whose turn it was.
+struct recipe_check_stats {
+  std::uint64_t checked = 0;         ///< the recipe ran again and gave the same bits
+  std::uint64_t inputs_away = 0;     ///< it could not run: something that it reads was not on the device
+  std::uint64_t no_room = 0;         ///< nor here: nothing was free for what it writes
+  std::uint64_t not_comparable = 0;  ///< nobody can look at the item's bytes, or what was to write them has failed
+};
+
 /// What a session did, from its beginning to now.
 struct session_stats {
   std::uint64_t steps = 0;        ///< without those that were begun as evaluations
@@ -139,6 +148,7 @@ struct session_stats {
   link_stats device_to_host;
   link_stats host_to_device;
   std::array<std::uint64_t, reason_count> reasons{};
+  std::optional<recipe_check_stats> recipe_checks;  ///< nothing unless FERRY_VERIFY has `recipes`
   std::vector<item_stats> items;
   /// Settings given by name, away from their default, that no decision of the session depended on.
   std::vector<idle_setting> settings_without_effect;
@@ -147,7 +157,8 @@ struct session_stats {
   [[nodiscard]] std::uint64_t count(reason why) const noexcept { return reasons[static_cast<std::size_t>(why)]; }
 };
 
-/// The same as JSON text, one object, keys as the members are called; on one line if `indent` is negative.
+/// The same as JSON text, one object, keys as the members are called, without `recipe_checks` where there is none; on
+/// one line if `indent` is negative.
 [[nodiscard]] FERRY_API std::string to_json(session_stats const& stats, int indent = 2);
 
 }  // namespace ferry

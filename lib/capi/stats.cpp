@@ -33,7 +33,8 @@ ferry_stats c_stats(session_stats const& of) {
           .pinned = c_tier(of.pinned),
           .in_flight = c_tier(of.in_flight),
           .device_to_host = c_link(of.device_to_host),
-          .host_to_device = c_link(of.host_to_device)};
+          .host_to_device = c_link(of.host_to_device),
+          .recipes_checked = of.recipe_checks ? of.recipe_checks->checked : 0};
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ bool forecast::is_lost(store::entry const& e) const {
 }
 
 std::size_t forecast::whole_rows(store::entry const& e, std::size_t bytes) const noexcept {
-  if (!e.rebuild.possible || e.rebuild.how->rows == 1 || settings_.verify == verify_mode::checksum) return 0;
+  if (!e.rebuild.possible || e.rebuild.how->rows == 1 || verifies(settings_.verify, verify_mode::checksum)) return 0;
   return std::min(bytes / (e.bytes / e.rebuild.how->rows), e.rebuild.how->rows - 1);
 }
 

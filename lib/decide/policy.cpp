@@ -1,8 +1,12 @@
 #include "decide/policy.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "support/parse.hpp"
 
 namespace ferry::decide {
 
@@ -14,8 +18,24 @@ decision policy::decide(item_info const& item) {
   if (wanted == placement::keep) return {placement::keep, reason::kept_by_policy};
   if (item.bytes < min_bytes_) return {placement::keep, reason::kept_below_min_bytes};
   if (wanted == placement::offload) return {placement::offload, reason::offloaded_by_policy};
-  if (!item.has_recipe) return {placement::keep, reason::kept_no_recipe};
-  return {placement::recompute, reason::dropped_by_policy};
+  if (item.has_recipe) return {placement::recompute, reason::dropped_by_policy};
+  bool const by_distance = choice_.kind == policy_kind::every || choice_.kind == policy_kind::sqrt;
+  if (by_distance && !function_ && undroppable_.count++ == 0) undroppable_.first = item.key;
+  return {placement::keep, reason::kept_no_recipe};
+}
+
+bool policy::step_ended() noexcept {
+  bool const known = most_undroppable_.count > 0;
+  if (undroppable_.count > most_undroppable_.count) most_undroppable_ = undroppable_;
+  return !known && most_undroppable_.count > 0;
+}
+
+std::string policy::shortcoming() const {
+  if (most_undroppable_.count == 0) return {};
+  return fmt::format(
+      "FERRY_POLICY={} keeps more than it says: {} of a step's items that it would drop have no recipe, the first of "
+      "them {}; give them recipes, or choose FERRY_POLICY=auto or offload, which ferry such items",
+      support::write_policy(choice_), most_undroppable_.count, to_string(most_undroppable_.first));
 }
 
 placement policy::choose(item_info const& item) const {
@@ -60,6 +80,7 @@ void policy::learn(store::tiered_store const& store, std::uint64_t step, std::si
     choose_dearest(store, step, limit - std::min(limit, forced_peak_bytes));
   }
   segments_seen_ = 0;
+  undroppable_ = {};
 }
 
 void policy::choose_dearest(store::tiered_store const& store, std::uint64_t step, std::size_t room) {

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <unordered_set>
 
 #include "ferry/config.hpp"
@@ -26,6 +27,12 @@ namespace ferry::decide {
 struct decision {
   placement where = placement::keep;
   reason why = reason::kept_by_policy;
+};
+
+/// Items of one step that `sqrt` or `every=N` would have dropped, but nothing can rebuild.
+struct undroppable_items {
+  std::uint32_t count = 0;
+  item_key first;
 };
 
 class policy {
@@ -49,6 +56,10 @@ class policy {
     dearest_.clear();
     dearest_known_ = false;
   }
+  /// A training step has ended. True if the policy could not do what it says, for the first time.
+  [[nodiscard]] bool step_ended() noexcept;
+  /// What it could not do, in words; empty if it could in every step that has ended.
+  [[nodiscard]] std::string shortcoming() const;
   /// Learns from the step before what `sqrt` and `selective` need to know.
   void learn(store::tiered_store const& store, std::uint64_t step, std::size_t forced_peak_bytes);
 
@@ -64,6 +75,8 @@ class policy {
   std::uint32_t every_ = 0;          // sqrt: 0 until a step has been seen
   std::unordered_set<item_key> dearest_;
   bool dearest_known_ = false;
+  undroppable_items undroppable_;       // in the current step
+  undroppable_items most_undroppable_;  // of a step
 };
 
 }  // namespace ferry::decide

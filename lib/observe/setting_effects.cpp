@@ -85,6 +85,14 @@ std::string adapt(run const& r) {
   return r.effects.planned || r.copies() > 0 ? "" : "no plan was made, and nothing was copied";
 }
 
+std::string verify(run const& r) {
+  bool const copies = verifies(r.settings.verify, verify_mode::checksum);
+  if (copies && r.copies() > 0) return {};
+  if (!r.stats.recipe_checks) return "nothing was copied";
+  if (r.stats.recipe_checks->checked > 0) return {};
+  return copies ? "nothing was copied, and no recipe could be checked" : "no recipe could be checked";
+}
+
 std::string if_virtual(run const& r) { return r.effects.virtual_clock ? "the device only simulates" : ""; }
 
 struct row {
@@ -104,7 +112,7 @@ constexpr std::array rules{
     row{"FERRY_ADAPT", adapt},
     row{"FERRY_PLAN_EFFORT", if_nothing_planned},
     row{"FERRY_STALL_TOLERANCE_US", stall_tolerance},
-    row{"FERRY_VERIFY", if_nothing_copied},
+    row{"FERRY_VERIFY", verify},
     row{"FERRY_LINK_GBPS", if_nothing_copied},
     row{"FERRY_LINK_LATENCY_US", if_nothing_copied},
     row{"FERRY_COMPUTE_THREADS", if_virtual},

@@ -126,7 +126,7 @@ session_core::wait_result session_core::await_arrival(entry& e, stream_ref strea
     recompute_ahead(stream, wait_us - clock_.busy_us());
   auto from = store_.events().record_if_possible(stream, event_timing::on);
   may_recompute = may_recompute && forecast_.rebuild_us(e, decide::unknown_us, 0) != decide::unknown_us;
-  bool const see_it_arrive = settings_.verify == verify_mode::checksum;
+  bool const see_it_arrive = verifies(settings_.verify, verify_mode::checksum);
   patience waiting(device_);
   for (progress(); e.state() == item_state::prefetching; progress()) {
     if (may_recompute && forecast_.recipe_is_sooner(e, seen)) {

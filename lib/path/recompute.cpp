@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ferry/error.hpp"
+#include "path/recipe_checks.hpp"
 #include "path/session_core.hpp"
 #include "support/stage.hpp"
 
@@ -41,6 +42,17 @@ class borrowed_inputs {
 };
 
 }  // namespace
+
+/// Throws: `recipe_error` for what is no error of Ferry's.
+void call_recipe(item_key const& key, recipe& how, recipe_context const& to) {
+  try {
+    how.enqueue(to);
+  } catch (error const&) {
+    throw;
+  } catch (std::exception const& cause) {
+    throw recipe_error(fmt::format("the recipe of {} failed: {}", to_string(key), cause.what()));
+  }
+}
 
 void session_core::recompute(entry& e, stream_ref stream, reason why, outlook const& seen, std::size_t rows_there) {
   support::stage const here("ferry recompute");
@@ -93,6 +105,35 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   ledger_.count(why, e, seen);
 }
 
+/// What the recipe names and this step has not saved; or null.
+item_key const* session_core::unknown_input(entry const& e) {
+  for (auto const& key : e.rebuild.how->inputs.keys()) {
+    entry const* const input = store_.known(key);
+    if (input == nullptr || input->saved_in_step != ledger_.totals().steps) return &key;
+  }
+  return nullptr;
+}
+
+/// Inputs may be saved after the item: at the step's end all of them must have been. Looks but once, as long as a
+/// recipe names the same ones.
+void session_core::look_for_inputs(entry& e) {
+  e.rebuild.inputs_known = unknown_input(e) == nullptr;
+  if (!e.rebuild.inputs_known) with_unknown_inputs_.push_back(&e);
+}
+
+void session_core::require_inputs() {
+  for (entry* const e : with_unknown_inputs_) {
+    item_key const* const unknown = e->rebuild.was_possible ? unknown_input(*e) : nullptr;
+    if (unknown == nullptr) continue;
+    throw recipe_error(
+        fmt::format("the recipe of {} names {} as an input, which this step has not saved; save that item, or name "
+                    "what the recipe reads",
+                    to_string(e->key), to_string(*unknown)));
+  }
+  for (entry* const e : with_unknown_inputs_) e->rebuild.inputs_known = e->rebuild.was_possible;
+  with_unknown_inputs_.clear();
+}
+
 entry& session_core::require_input(entry const& e, item_key const& key) {
   if (entry* const input = store_.find(key)) return *input;
   throw recipe_error(fmt::format("the recipe of {} needs {}, which is not saved; save it first and release it last",
@@ -105,19 +146,14 @@ void session_core::run_recipe(entry& e, stream_ref stream, std::span<entry* cons
   for (entry const* const input : inputs) addresses.push_back(input->device.address());
   e.device.disown();  // until the whole recipe is enqueued
   auto from = store_.events().record_if_possible(stream, event_timing::on);
-  try {
-    e.rebuild.how->enqueue({stream,
-                            e.device.address(),
-                            e.bytes,
-                            {addresses.data(), addresses.size()},
-                            rows_there,
-                            e.rebuild.how->rows - rows_there,
-                            working});
-  } catch (error const&) {
-    throw;
-  } catch (std::exception const& cause) {
-    throw recipe_error(fmt::format("the recipe of {} failed: {}", to_string(e.key), cause.what()));
-  }
+  call_recipe(e.key, *e.rebuild.how,
+              {stream,
+               e.device.address(),
+               e.bytes,
+               {addresses.data(), addresses.size()},
+               rows_there,
+               e.rebuild.how->rows - rows_there,
+               working});
   e.device.written_by(store_.events().record(stream));
   auto const whole = ahead ? measurement::kind::recipe_ahead : measurement::kind::recipe;
   ledger_.measure(rows_there == 0 ? whole : measurement::kind::part_of_recipe, &e, std::move(from), stream);

@@ -19,6 +19,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   auto const call = tape_.note({.call = asked::what::restore, .item = &e}, stream);
   bring_back(e, stream);
   tape_.answered(call);
+  if (checks_.on()) check_recipe(e, stream);
   held.address_ = e.device.address();
   e.course.restored = true;
   ++e.record.stats.restores;
@@ -30,6 +31,13 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   prefetch_due_ |= backward_begins;
   if (prefetch_due_) see_to_others("restore");
   return held;
+}
+
+/// With FERRY_VERIFY=recipes, of an item that could not be checked when it was saved.
+void session_core::check_recipe(entry& e, stream_ref stream) {
+  if (!e.rebuild.possible || !checks_.wants(e)) return;
+  wait_for_transfer(e);
+  if (e.state() == item_state::resident) checks_.at_restore(e, stream);
 }
 
 }  // namespace ferry::path

@@ -1,6 +1,7 @@
 // save: a block, or memory of the trainer's, becomes an item; the policy says what is to become of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -31,6 +32,9 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   }
   require_rows(key, memory.bytes(), how);
   infer_segment(pass::forward, key, stream);
+  if (checks_.on()) {
+    check_recipe({key, memory.address_, memory.bytes_, scratch_.region(memory.slot_).in_place, true}, stream, how);
+  }
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
   auto const call = tape_.note({.call = asked::what::save, .slot = memory.slot_, .item = &e}, stream);
@@ -55,6 +59,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   }
   require_rows(key, memory.bytes, how);
   infer_segment(pass::forward, key, stream);
+  if (checks_.on()) check_recipe({key, memory.address, memory.bytes, nullptr, false}, stream, how);
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
   auto const call = tape_.note({.call = asked::what::adopt, .item = &e, .bytes = memory.bytes}, stream);
@@ -64,6 +69,11 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
                    : settle_in(e, std::move(region), std::move(ready), stream, std::move(on_release), std::move(how));
   tape_.saved(call, e.course.where, e.rebuild.possible);
   return held;
+}
+
+/// With FERRY_VERIFY=recipes: before anything has changed hands, so a save that throws has done nothing.
+void session_core::check_recipe(recipe_checks::subject const& item, stream_ref stream, recipe& how) {
+  if (!evaluating() && how && store_.find(item.key) == nullptr) checks_.at_save(item, stream, how);
 }
 
 /// In an evaluation: the item goes with its last lease.
@@ -89,7 +99,9 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   if (how) {
     e.rebuild.possible = true;
     if (e.rebuild.how == nullptr) e.rebuild.how = std::make_unique<recipe>();
+    bool const known = e.rebuild.inputs_known && std::ranges::equal(e.rebuild.how->inputs.keys(), how.inputs.keys());
     *e.rebuild.how = std::move(how);
+    if (!known) look_for_inputs(e);
   }
   if (on_release) e.on_release = std::move(on_release);
   e.rebuild.was_possible = e.rebuild.possible;

@@ -38,6 +38,7 @@ class scratch {
     idle_.push_back(of);
     return std::move(regions_[of]);
   }
+  [[nodiscard]] store::device_region const& region(slot of) const noexcept { return regions_[of]; }
   [[nodiscard]] bool has(store::home const& place) const noexcept {
     return std::ranges::any_of(regions_,
                                [&](store::device_region const& one) { return one && one.in_place == &place; });

@@ -59,7 +59,9 @@ session_core::session_core(device& on, config settings)
       recorder_(clock_),
       ledger_(on, settings_, log_, store_, clock_),
       tape_(settings_.advise),
-      transfers_(on, {settings_.chunk_bytes, settings_.verify == verify_mode::checksum}, settings_.link_schedule),
+      checks_(on, settings_, store_, ledger_),
+      transfers_(on, {settings_.chunk_bytes, verifies(settings_.verify, verify_mode::checksum)},
+                 settings_.link_schedule),
       forecast_(on, store_, transfers_.link(), clock_, settings_),
       adaptation_({on, settings_, log_, store_, policy_, clock_, recorder_, transfers_.link(), follower_}),
       room_({on, settings_, store_, policy_, order_, clock_, recorder_, forecast_, scratch_, transfers_, follower_,
@@ -75,6 +77,7 @@ session_core::~session_core() {
 
 void session_core::close() noexcept {
   release_everything();
+  name_shortcomings();
   name_idle_settings();
   write_profile();
   finish_log();
@@ -89,6 +92,17 @@ void session_core::release_everything() noexcept {
     ledger_.met(item_event::swept, item);
     item.course.release_asked = true;
     release_if_unused(item);
+  }
+}
+
+/// At the session's end: whoever wanted recipes to be checked must not believe that they were.
+void session_core::name_shortcomings() noexcept {
+  auto const& checks = ledger_.totals().recipe_checks;
+  if (!checks || checks->checked > 0 || ledger_.totals().steps == 0 || step_) return;
+  try {
+    log_.warning("{}", support::recipe_check_words(*checks));
+  } catch (std::exception const&) {
+    return;
   }
 }
 
@@ -160,7 +174,10 @@ out_of_device_memory session_core::advised(out_of_device_memory const& problem) 
   }
 }
 
-std::string session_core::explain() const { return support::explain_losses(stats(), settings_); }
+std::string session_core::explain() const {
+  auto const missed = policy_.shortcoming();
+  return support::explain_losses(stats(), settings_) + (missed.empty() ? missed : missed + '\n');
+}
 
 std::optional<profile> session_core::recorded_profile() {
   if (step_) throw error("recorded_profile: a step is under way; call it after end_step");
@@ -229,6 +246,7 @@ void session_core::end_step() {
   require_step("end_step");
   progress();
   bool const restored = order_.restored_any();
+  if (!evaluating() && restored) require_inputs();  // else the step goes on, or is abandoned
   if (!evaluating() && restored) clock_.end_step(store_.events());
   for (auto& e : store_.live()) {
     if (!evaluating() && !e.course.restored) ledger_.count(reason::unused_at_end_of_step, e);
@@ -238,6 +256,7 @@ void session_core::end_step() {
   }
   if (!evaluating() && restored) {
     order_.end_step();
+    if (policy_.step_ended()) log_.warning("{}", policy_.shortcoming());
   } else if (!evaluating()) {
     if (clock_.knows_a_stretch()) ++ledger_.totals().evaluations;
     forget_step();
@@ -274,7 +293,9 @@ void session_core::leave_step(bool whole) {
   step_.reset();
   clock_.declare(false);
   release_everything();
+  with_unknown_inputs_.clear();
   if (training) {
+    checks_.end_step();
     ledger_.steps().end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
                              transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
     scratch_.end_step();
@@ -302,6 +323,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   auto const call = tape_.note({.call = asked::what::allocate, .bytes = bytes}, stream);
   block made = hand_out(room_.make(bytes, purpose, stream), stream);
   tape_.answered_with(call, made.slot_);
+  if (checks_.on()) checks_.fill(scratch_.region(made.slot_), stream);
   return made;
 }
 
@@ -315,6 +337,7 @@ block session_core::allocate_at(std::span<device_view const> pieces, stream_ref 
   auto const call = tape_.note({.call = asked::what::allocate_at, .bytes = place.bytes}, stream);
   block made = hand_out(room_.make_at(place, purpose, stream), stream);
   tape_.answered_with(call, made.slot_);
+  if (checks_.on()) checks_.fill(scratch_.region(made.slot_), stream);
   return made;
 }
 

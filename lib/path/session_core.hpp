@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "decide/forecast.hpp"
 #include "decide/need_order.hpp"
@@ -24,6 +25,7 @@
 #include "follow/plan_follower.hpp"
 #include "observe/ledger.hpp"
 #include "observe/step_tape.hpp"
+#include "path/recipe_checks.hpp"
 #include "path/room.hpp"
 #include "path/scratch.hpp"
 #include "path/transfers.hpp"
@@ -153,6 +155,9 @@ class session_core final : private room_path {
                   bool ahead);
   void recompute_ahead(stream_ref stream, double idle_us);
   [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
+  [[nodiscard]] item_key const* unknown_input(entry const& e);
+  void look_for_inputs(entry& e);
+  void require_inputs();
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   [[noreturn]] void throw_cycle(entry const& e) const;
 
@@ -166,7 +171,11 @@ class session_core final : private room_path {
   void begin_segment(pass which, item_key const& place, stream_ref stream);
   void learn();
 
-  // save.cpp; restore.cpp has but the verb
+  // restore.cpp
+  void check_recipe(entry& e, stream_ref stream);
+
+  // save.cpp
+  void check_recipe(recipe_checks::subject const& item, stream_ref stream, recipe& how);
   lease settle_in(entry& e, device_region&& region, event_handle ready, stream_ref stream, release_callback on_release,
                   recipe&& how);
   lease hold_for_now(entry& e, device_region&& region, event_handle ready, stream_ref stream,
@@ -187,6 +196,7 @@ class session_core final : private room_path {
   void forget_step() noexcept;
   void leave_step(bool whole);
   [[nodiscard]] std::size_t held_bytes() noexcept;
+  void name_shortcomings() noexcept;
   void name_idle_settings() noexcept;
   void write_profile() noexcept;
   void finish_log() noexcept;
@@ -215,8 +225,10 @@ class session_core final : private room_path {
   };
   std::optional<pending_budget> pending_budget_;
   bool prefetch_due_ = false;
+  std::vector<entry*> with_unknown_inputs_;  // saved in this step: their recipes name what was not saved by then
 
   scratch scratch_;
+  recipe_checks checks_;
 
   transfers transfers_;  // its thread ends before what it works on
   forecast forecast_;

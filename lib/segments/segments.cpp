@@ -147,6 +147,7 @@ class segments_core {
   void or_abandon(Call call);
   [[nodiscard]] bool has_room_for_all() const { return made_for_bytes_ == 0 || keep_all_bytes() <= made_for_bytes_; }
   [[noreturn]] void throw_too_large() const;
+  [[nodiscard]] std::size_t check_bytes() const;
   void make_session();
   void require(bool right, char const* call, char const* instead) const {
     if (!right) throw error(fmt::format("segments: {} {}", call, instead));
@@ -402,6 +403,15 @@ std::size_t segments_core::keep_all_bytes() const {
   return sum;
 }
 
+/// What any function needs to write beside what is there already: so FERRY_VERIFY=recipes can check it.
+std::size_t segments_core::check_bytes() const {
+  std::size_t most = 0;
+  for (auto const& kind : kinds_) {
+    for (auto const& op : kind.operations) most = std::max(most, op.in_place ? 0 : op.bytes);
+  }
+  return rounded(most) + rounded(x_bytes_);
+}
+
 // ---- steps
 
 /// Without a budget everything is kept, as the trainer did before.
@@ -416,7 +426,13 @@ void segments_core::make_session() {
   chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(all), all) : all);
   if (chosen.pinned_bytes == 0) chosen.pinned_bytes = std::max<std::size_t>(all, std::size_t{1} << 20);
   chosen.advise = false;  // here more is known of a step than the session has seen
+  bool const checked = verifies(chosen.verify, verify_mode::recipes);
+  if (checked && chosen.device_bytes == all) chosen.device_bytes += check_bytes();
   auto on = make_device(chosen);
+  if (checked) {
+    std::size_t const has = on->capabilities().device_bytes;
+    chosen.budget.bytes = std::max(chosen.budget.bytes, std::min(chosen.budget.bytes + check_bytes(), has));
+  }
   stream compute(*on, stream_kind::compute, "segments");
   own_session_.emplace(*on, chosen);
   own_stream_.emplace(std::move(compute));

@@ -27,6 +27,7 @@ using list_hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode
 struct item_rebuild {
   bool possible = false;        ///< `how` is in force
   bool was_possible = false;    ///< when it was last saved
+  bool inputs_known = false;    ///< each of them is saved in the steps that save the item
   double us = -1;               ///< how long that takes; below zero if it is not known
   std::unique_ptr<recipe> how;  ///< on its own, for it is large and seldom looked at; kept for the next step
 };

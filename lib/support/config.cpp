@@ -52,7 +52,6 @@ unsigned count_within(std::string_view text) {
 
 std::string count_text(unsigned count) { return fmt::format("{}", count); }
 
-constexpr std::array<std::string_view, 2> verify_words{"off", "checksum"};
 constexpr std::array<std::string_view, 5> log_words{"off", "error", "warning", "info", "debug"};
 constexpr std::array<std::string_view, 2> switch_words{"off", "on"};
 
@@ -114,6 +113,28 @@ std::string link_gbps_text(config const& settings) {
 }
 
 link_value link_latency_us(std::string_view text) { return support::read_link_pair(text, 0, most_latency_us); }
+
+/// A word, or several with commas in between.
+verify_mode verify_words(std::string_view text) {
+  constexpr std::array<std::string_view, 3> words{"off", "checksum", "recipes"};  // the others are bits
+  unsigned chosen = 0;
+  bool only = true;
+  for (std::size_t comma = 0; comma != std::string_view::npos; only = false) {
+    comma = text.find(',');
+    auto const one = static_cast<unsigned>(support::read_word(text.substr(0, comma), words));
+    bool const last = comma == std::string_view::npos;
+    if (one == 0 && !(only && last)) throw bad_value("off goes with nothing else");
+    if ((chosen & one) != 0) throw bad_value("one of the choices is named twice");
+    chosen |= one;
+    if (!last) text.remove_prefix(comma + 1);
+  }
+  return static_cast<verify_mode>(chosen);
+}
+
+std::string_view verify_text(verify_mode chosen) {
+  constexpr std::array<std::string_view, 4> texts{"off", "checksum", "recipes", "checksum,recipes"};
+  return texts.at(static_cast<std::size_t>(chosen));
+}
 
 /// 0 stands for auto.
 unsigned plan_effort(std::string_view text) {
@@ -191,8 +212,9 @@ constexpr std::array settings_table{
     row<&config::stall_tolerance_us, tolerance_us, write_number>(
         "FERRY_STALL_TOLERANCE_US", "how much later than its recipe a transfer may be before the recipe is taken",
         "microseconds, 0 to 1e9"),
-    row<&config::verify, word_value<verify_mode, verify_words>, word_text<verify_mode, verify_words>>(
-        "FERRY_VERIFY", "verify every round trip", "off or checksum"),
+    row<&config::verify, verify_words, verify_text>(
+        "FERRY_VERIFY", "verify every round trip over the link, and that recipes give the bits of their items",
+        "off, checksum, recipes, or checksum,recipes"),
     row<&config::advise, word_value<bool, switch_words>, word_text<bool, switch_words>>(
         "FERRY_ADVISE", "an error for want of device memory says which budget is enough", "on or off"),
     row<&config::trace_file, file_path, file_path_text>(

@@ -181,6 +181,18 @@ std::string recompute_remedy(session_stats const& stats, config const& settings)
   return text;
 }
 
+/// Why some could not be checked in their turn; nothing if all were.
+std::string unchecked_words(recipe_check_stats const& checks) {
+  std::string text;
+  auto const add = [&](std::uint64_t times, std::string_view why) {
+    if (times > 0) text += fmt::format("{}{} times {}", text.empty() ? "" : ", ", times, why);
+  };
+  add(checks.inputs_away, "something that it reads was not on the device");
+  add(checks.no_room, "there was no room beside its item");
+  add(checks.not_comparable, "nobody could look at its item's bytes");
+  return text;
+}
+
 std::vector<cause> causes_of(session_stats const& stats, config const& settings, double steps) {
   std::vector<cause> causes;
   auto const for_arrivals = [](item_stats const& item) { return item.exposed_us - item.waited_for_bytes_us; };
@@ -213,6 +225,20 @@ std::string duration_words(double us) {
   return fmt::format("{:.{}f} {}", us, decimals, units[unit]);
 }
 
+std::string recipe_check_words(recipe_check_stats const& checks) {
+  auto const left_out = unchecked_words(checks);
+  if (checks.checked == 0) {
+    return "FERRY_VERIFY=recipes has checked no recipe: " +
+           (left_out.empty() ? "none had its turn in a step that has ended" : left_out);
+  }
+  auto text = fmt::format("FERRY_VERIFY=recipes: {} times a recipe ran again and gave its item's bits", checks.checked);
+  if (!left_out.empty()) {
+    text += fmt::format("; not checked in their turn: {} (FERRY_POLICY=keep and a larger FERRY_BUDGET leave out fewer)",
+                        left_out);
+  }
+  return text;
+}
+
 std::string explain_losses(session_stats const& stats, config const& settings) {
   auto const steps = static_cast<double>(std::max<std::uint64_t>(stats.steps, 1));
   auto const causes = causes_of(stats, settings, steps);
@@ -221,6 +247,7 @@ std::string explain_losses(session_stats const& stats, config const& settings) {
   for (auto const& one : causes) {
     text += fmt::format("{:>9}  {}\n{:>9}  {}\n", duration_words(one.us / steps), one.what, "", one.remedy);
   }
+  if (stats.recipe_checks) text += recipe_check_words(*stats.recipe_checks) + '\n';
   for (auto const& one : stats.settings_without_effect) {
     text += fmt::format("{} had no effect: {}\n", one.variable, one.why);
   }

@@ -11,8 +11,11 @@ namespace ferry::support {
 /// "4.10 ms", "312 us"; three digits that count.
 [[nodiscard]] std::string duration_words(double us);
 
-/// The causes of lost time, dearest first, each with the settings that would change it; then the settings without
-/// effect.
+/// How many recipes were checked, and why others were not.
+[[nodiscard]] std::string recipe_check_words(recipe_check_stats const& checks);
+
+/// The causes of lost time, dearest first, each with the settings that would change it; then what FERRY_VERIFY=recipes
+/// has checked, and the settings without effect.
 [[nodiscard]] std::string explain_losses(session_stats const& stats, config const& settings);
 
 }  // namespace ferry::support

@@ -81,15 +81,20 @@ inline constexpr std::array setting_details{
         "off. Under every policy, and only for items that have a recipe."},
     setting_detail{
         "FERRY_VERIFY", "verify", moving_group,
-        "For hunting faults of memory, driver or link. Every byte that leaves is hashed when it leaves and when it "
-        "is back. A copy that differs is an error at `restore`, or the item is rebuilt if it has a recipe. Costs "
-        "time on the CPU for every transfer."},
+        "`checksum` is for hunting faults of memory, driver or link. Every byte that leaves is hashed when it leaves "
+        "and when it is back. A copy that differs is an error at `restore`, or the item is rebuilt if it has a recipe. "
+        "Costs time on the CPU for every transfer. `recipes` is for finding a recipe, or a forward function, that does "
+        "not give the same bits when it is run again: it runs while the item is still there, at `save` or else at "
+        "`restore`, into other memory of the budget, and a difference is a `recipe_error` that names the item and its "
+        "first byte that differs. Every item has its turn in one of its first four steps, as far as the recipe's "
+        "inputs are on the device and there is room beside the item; the statistics count both, and with "
+        "`FERRY_POLICY=keep` and a budget with room to spare nothing is left out. The program waits for each of these "
+        "runs: its times mean nothing meanwhile."},
     setting_detail{
         "FERRY_ADVISE", "advise", reported_group,
         "Once in a step, the session rehearses what the step has asked so far, and the last whole one, on a device of "
         "addresses only, until it knows the smallest budget that they work with: some milliseconds, at most a second "
-        "or "
-        "so for tens of thousands of items. `off` is for programs that find a batch size by trying."},
+        "for tens of thousands of items. `off` is for programs that find a batch size by trying."},
     setting_detail{"FERRY_TRACE", "trace_file", reported_group,
                    "Opens in Perfetto; `ferry report` makes a page of it. It grows with every step; "
                    "[formats.md](formats.md) describes it. A file that cannot be made is an error when the session "

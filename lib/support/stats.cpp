@@ -89,6 +89,13 @@ json json_of(item_stats const& item) {
           {"last", to_string(item.last)}};
 }
 
+json json_of(recipe_check_stats const& checks) {
+  return {{"checked", checks.checked},
+          {"inputs_away", checks.inputs_away},
+          {"no_room", checks.no_room},
+          {"not_comparable", checks.not_comparable}};
+}
+
 /// Words to counts; what never happened is left out.
 json reasons_of(session_stats const& stats) {
   json counts = json::object();
@@ -115,30 +122,31 @@ std::string to_json(session_stats const& stats, int indent) {
   json items = json::array();
   for (item_stats const& item : stats.items) items.push_back(json_of(item));
 
-  json const all{{"steps", stats.steps},
-                 {"evaluations", stats.evaluations},
-                 {"saves", stats.saves},
-                 {"restores", stats.restores},
-                 {"recomputes", stats.recomputes},
-                 {"recompute_us", stats.recompute_us},
-                 {"recomputed_ahead_us", stats.recomputed_ahead_us},
-                 {"hidden_us", stats.hidden_us},
-                 {"exposed_us", stats.exposed_us},
-                 {"waited_for_bytes_us", stats.waited_for_bytes_us},
-                 {"host_waited_us", stats.host_waited_us},
-                 {"run_ahead_us", stats.run_ahead_us},
-                 {"plans", stats.plans},
-                 {"plan_changes", stats.plan_changes},
-                 {"device", json_of(stats.device)},
-                 {"pinned", json_of(stats.pinned)},
-                 {"in_flight", json_of(stats.in_flight)},
-                 {"adopted_bytes", stats.adopted_bytes},
-                 {"device_to_host", json_of(stats.device_to_host)},
-                 {"host_to_device", json_of(stats.host_to_device)},
-                 {"reasons", reasons_of(stats)},
-                 {"settings_without_effect", std::move(idle)},
-                 {"settings", std::move(settings)},
-                 {"items", std::move(items)}};
+  json all{{"steps", stats.steps},
+           {"evaluations", stats.evaluations},
+           {"saves", stats.saves},
+           {"restores", stats.restores},
+           {"recomputes", stats.recomputes},
+           {"recompute_us", stats.recompute_us},
+           {"recomputed_ahead_us", stats.recomputed_ahead_us},
+           {"hidden_us", stats.hidden_us},
+           {"exposed_us", stats.exposed_us},
+           {"waited_for_bytes_us", stats.waited_for_bytes_us},
+           {"host_waited_us", stats.host_waited_us},
+           {"run_ahead_us", stats.run_ahead_us},
+           {"plans", stats.plans},
+           {"plan_changes", stats.plan_changes},
+           {"device", json_of(stats.device)},
+           {"pinned", json_of(stats.pinned)},
+           {"in_flight", json_of(stats.in_flight)},
+           {"adopted_bytes", stats.adopted_bytes},
+           {"device_to_host", json_of(stats.device_to_host)},
+           {"host_to_device", json_of(stats.host_to_device)},
+           {"reasons", reasons_of(stats)}};
+  if (stats.recipe_checks) all["recipe_checks"] = json_of(*stats.recipe_checks);
+  all["settings_without_effect"] = std::move(idle);
+  all["settings"] = std::move(settings);
+  all["items"] = std::move(items);
   // A name may hold any bytes; JSON is UTF-8, and statistics are no place to fail.
   return all.dump(indent, ' ', false, json::error_handler_t::replace);
 }

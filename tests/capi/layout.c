@@ -21,7 +21,7 @@ static void test_frozen(void) {
 
 static void test_growing(void) {
   CHECK(sizeof(ferry_device_info) >= 56 && sizeof(ferry_recipe_context) >= 72 && sizeof(ferry_recipe) >= 56);
-  CHECK(sizeof(ferry_item_info) >= 48 && sizeof(ferry_stats) >= 336 && sizeof(ferry_plan_options) >= 56);
+  CHECK(sizeof(ferry_item_info) >= 48 && sizeof(ferry_stats) >= 344 && sizeof(ferry_plan_options) >= 56);
   CHECK(sizeof(ferry_plan_summary) >= 136);
   AT(ferry_device_info, name, 8);
   AT(ferry_device_info, host_addressable, 32);
@@ -50,6 +50,7 @@ static void test_growing(void) {
   AT(ferry_stats, device, 104);
   AT(ferry_stats, in_flight, 184);
   AT(ferry_stats, host_to_device, 280);
+  AT(ferry_stats, recipes_checked, 336);
   AT(ferry_plan_options, uninsured, 16);
   AT(ferry_plan_options, seed, 48);
   AT(ferry_plan_summary, insured, 48);

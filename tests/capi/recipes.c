@@ -225,10 +225,71 @@ static void test_malformed(void) {
   CHECK(self.destroyed == 6);
 }
 
+/* FERRY_VERIFY=recipes: one that does not give the item's bits fails the save, which leaves the block to the caller. */
+static void test_checked(void) {
+  rig made = {NULL, NULL, NULL};
+  ferry_settings* settings = host_settings("keep", "1MiB");
+  plus_one self = {NULL, 0, 0, 0, 0, 0, FERRY_OK};
+  ferry_recipe how = recipe_of(&self);
+  ferry_block* block = NULL;
+  ferry_stats stats;
+  char* text = NULL;
+  OK(ferry_settings_set(settings, "FERRY_VERIFY", "recipes"));
+  OK(ferry_device_create(settings, &made.device));
+  OK(ferry_stream_create(made.device, "compute", &made.stream));
+  OK(ferry_session_create(made.device, settings, &made.session));
+  OK(ferry_settings_destroy(settings));
+  self.on = &made;
+  OK(ferry_session_begin_step(made.session));
+  OK(ferry_session_save(made.session, &source, filled(&made, 10), made.stream, NULL, NULL));
+  block = filled(&made, 12);
+  FAILS(FERRY_ERROR_RECIPE, "the recipe of y (segment 0, micro-batch 0) does not give the item's bits",
+        ferry_session_save(made.session, &derived, block, made.stream, &how, NULL));
+  CHECK(strstr(ferry_last_error(), "byte 0 of 32768 is 0x0b, the item has 0x0c") != NULL);
+  CHECK(self.runs == 1 && self.destroyed == 1);
+  OK(ferry_block_free(block));
+  OK(ferry_session_save(made.session, &derived, filled(&made, 11), made.stream, &how, NULL));
+  CHECK(self.runs == 2 && self.rows_seen == 1);
+  stats.size = sizeof stats;
+  OK(ferry_session_stats(made.session, &stats));
+  CHECK(stats.recipes_checked == 1 && stats.recomputes == 0);
+  OK(ferry_session_explain(made.session, &text));
+  CHECK(strstr(text, "FERRY_VERIFY=recipes: 1 times a recipe ran again") != NULL);
+  OK(ferry_string_free(text));
+  OK(ferry_session_end_step(made.session));
+  end_rig(&made);
+  CHECK(self.destroyed == 2);
+}
+
+/* An input that no save of the step has. */
+static void test_unknown_input(void) {
+  rig made = make_rig("keep", "1MiB");
+  plus_one self = {NULL, 0, 0, 0, 0, 0, FERRY_OK};
+  ferry_recipe how = recipe_of(&self);
+  ferry_lease* lease = NULL;
+  self.on = &made;
+  OK(ferry_session_begin_step(made.session));
+  OK(ferry_session_save(made.session, &derived, filled(&made, 1), made.stream, &how, NULL));
+  OK(ferry_session_restore(made.session, &derived, made.stream, &lease, NULL));
+  OK(ferry_lease_end(lease));
+  FAILS(FERRY_ERROR_RECIPE, "the recipe of y (segment 0, micro-batch 0) names x", ferry_session_end_step(made.session));
+  OK(ferry_session_abandon_step(made.session));
+  OK(ferry_session_begin_step(made.session));
+  OK(ferry_session_save(made.session, &source, filled(&made, 10), made.stream, NULL, NULL));
+  OK(ferry_session_save(made.session, &derived, filled(&made, 11), made.stream, &how, NULL));
+  OK(ferry_session_restore(made.session, &derived, made.stream, &lease, NULL));
+  OK(ferry_lease_end(lease));
+  OK(ferry_session_end_step(made.session));
+  end_rig(&made);
+  CHECK(self.runs == 0);
+}
+
 void test_recipes(void) {
   test_rebuilt(0);
   test_rebuilt(16);
   test_failing();
   test_lost_input();
   test_malformed();
+  test_checked();
+  test_unknown_input();
 }

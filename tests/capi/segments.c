@@ -169,6 +169,59 @@ static void test_at_once(char const* policy, char const* budget, int use_own) {
   free(own);
 }
 
+static int do_nothing(ferry_segment_call const* s, void* user) {
+  (void)s;
+  (void)user;
+  return 0;
+}
+
+/* FERRY_VERIFY=recipes: a forward function that does something else when it runs again is found and named. */
+static int forget(ferry_segment_call const* s, void* user) {
+  int* runs = user;
+  memcpy(s->tensors[0], s->in, x_bytes);
+  ((int*)s->tensors[0])[5] = s->index == 1 ? ++*runs : 0;
+  memcpy(s->out, s->in, x_bytes);
+  return 0;
+}
+
+static void test_checked(int use_own) {
+  ferry_settings* settings = settings_of("keep", "100%");
+  int* own = use_own ? malloc((size_t)layers * x_bytes) : NULL;
+  chain c = {NULL, 0, -1, FERRY_OK};
+  ferry_status status = FERRY_OK;
+  char* text = NULL;
+  void* x = NULL;
+  int runs = 0, step;
+  OK(ferry_settings_set(settings, "FERRY_VERIFY", "recipes"));
+  OK(ferry_segments_create(settings, layers, x_bytes, &c.it));
+  declare(&c, own);
+  for (step = 0; step < 5; ++step) train(&c, step);
+  OK(ferry_segments_stats_json(c.it, &text));
+  CHECK(strstr(text, "\"inputs_away\": 0") != NULL && strstr(text, "\"no_room\": 0") != NULL);
+  CHECK(strstr(text, "\"checked\": 0,") == NULL);
+  OK(ferry_string_free(text));
+  OK(ferry_segments_destroy(c.it));
+
+  OK(ferry_segments_create(settings, layers, x_bytes, &c.it));
+  OK(ferry_settings_destroy(settings));
+  OK(ferry_segments_tensor(c.it, "h", x_bytes, own, use_own ? x_bytes : 0));
+  OK(ferry_segments_forward_by(c.it, forget, &runs));
+  OK(ferry_segments_backward_by(c.it, do_nothing, NULL));
+  for (step = 0; step < 4 && status == FERRY_OK; ++step) {
+    OK(ferry_segments_begin_step(c.it, 0, &x));
+    fill(x, 1);
+    status = ferry_segments_forward(c.it, NULL);
+    if (status != FERRY_OK) break;
+    OK(ferry_segments_backward(c.it));
+    OK(ferry_segments_end_step(c.it));
+  }
+  CHECK(status == FERRY_ERROR_RECIPE);
+  CHECK(strstr(ferry_last_error(), "saved (segment 1, micro-batch 0)") != NULL);
+  CHECK(strstr(ferry_last_error(), "byte 20 of 16384") != NULL);
+  OK(ferry_segments_destroy(c.it));
+  free(own);
+}
+
 /* ---- on a stream ---- */
 
 typedef struct stream_chain {
@@ -252,11 +305,6 @@ static int copy_output(ferry_segment_call const* s, void* user) {
   memcpy(s->out, s->tensors[0], x_bytes);
   return 0;
 }
-static int do_nothing(ferry_segment_call const* s, void* user) {
-  (void)s;
-  (void)user;
-  return 0;
-}
 
 static void test_declarations(void) {
   ferry_settings* settings = settings_of("recompute", "100%");
@@ -312,6 +360,8 @@ void test_segments(void) {
   test_at_once("recompute", "80%", 0);
   test_at_once("recompute", "80%", 1);
   test_at_once("auto", "70%", 1);
+  test_checked(0);
+  test_checked(1);
   test_on_a_stream();
   test_declarations();
 }

@@ -65,7 +65,8 @@ config any_config() {
   c.adapt = *rc::gen::arbitrary<bool>();
   c.plan_effort = *rc::gen::inRange(0u, 10'000'001u);
   c.stall_tolerance_us = *fraction_above_zero() * 1e9;
-  c.verify = *rc::gen::element(ferry::verify_mode::off, ferry::verify_mode::checksum);
+  c.verify = *rc::gen::element(ferry::verify_mode::off, ferry::verify_mode::checksum, ferry::verify_mode::recipes,
+                               ferry::verify_mode::checksum_and_recipes);
   c.trace_file = *rc::gen::element<std::string>("", "trace.json");
   c.stats_file = *rc::gen::element<std::string>("", "stats.json", " a b=c ");
   c.log = *rc::gen::element(ferry::log_level::off, ferry::log_level::error, ferry::log_level::debug);
@@ -125,7 +126,7 @@ RC_GTEST_PROP(ConfigProperty, ValuesSurviveTheWayThroughText, ()) {
 std::string near_miss() {
   auto const pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
       "0", "1", "9", "18446744073709551616", ".", ",", "%", "e", "-", "+", "KiB", "gb", "T", "every=", "auto", "off",
-      " ", "cuda:", "inf", "nan", "\n", "=", "@", "/", "5@0"));
+      "checksum", "recipes", " ", "cuda:", "inf", "nan", "\n", "=", "@", "/", "5@0"));
   std::string text;
   for (auto const& piece : pieces) text += piece;
   return text;

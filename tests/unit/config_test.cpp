@@ -135,6 +135,19 @@ TEST(Config, TakesTheOtherSettings) {
   EXPECT_TRUE(with("FERRY_CHECK_ORDER=on").check_order);
 }
 
+TEST(Config, VerifiesCopiesRecipesOrBoth) {
+  using enum ferry::verify_mode;
+  EXPECT_EQ(with("FERRY_VERIFY=off").verify, off);
+  EXPECT_EQ(with("FERRY_VERIFY=recipes").verify, recipes);
+  EXPECT_EQ(with("FERRY_VERIFY=checksum,recipes").verify, checksum_and_recipes);
+  EXPECT_EQ(with("FERRY_VERIFY= recipes , checksum ").verify, checksum_and_recipes);
+  for (char const* const wrong : {"recipes,", ",", "off,recipes", "recipes,off", "off,off", "recipes,recipes", "all"}) {
+    EXPECT_THROW(static_cast<void>(with(std::string("FERRY_VERIFY=") + wrong)), ferry::setting_error) << wrong;
+  }
+  EXPECT_TRUE(verifies(checksum_and_recipes, checksum) && verifies(checksum_and_recipes, recipes));
+  EXPECT_FALSE(verifies(checksum, recipes) || verifies(recipes, checksum) || verifies(off, recipes));
+}
+
 TEST(Config, TakesLinkValuesForOneOrBothDirections) {
   EXPECT_TRUE(with("FERRY_LINK_GBPS=auto").link_gbps.automatic);
   config const both = with("FERRY_LINK_GBPS=12.5");

@@ -99,6 +99,23 @@ TEST(ExplainLosses, SaysSoWhereNothingWasLost) {
             "FERRY_CHUNK_BYTES had no effect: nothing was copied\n");
 }
 
+TEST(ExplainLosses, SaysWhichRecipesWereChecked) {
+  session_stats stats;
+  auto const line = [&] { return ferry::support::recipe_check_words(*stats.recipe_checks); };
+  stats.recipe_checks.emplace();
+  EXPECT_EQ(line(), "FERRY_VERIFY=recipes has checked no recipe: none had its turn in a step that has ended");
+  stats.recipe_checks->no_room = 2;
+  EXPECT_EQ(line(), "FERRY_VERIFY=recipes has checked no recipe: 2 times there was no room beside its item");
+  stats.recipe_checks->checked = 7;
+  stats.recipe_checks->inputs_away = 3;
+  EXPECT_EQ(
+      line(),
+      "FERRY_VERIFY=recipes: 7 times a recipe ran again and gave its item's bits; not checked in their turn: 3 times "
+      "something that it reads was not on the device, 2 times there was no room beside its item "
+      "(FERRY_POLICY=keep and a larger FERRY_BUDGET leave out fewer)");
+  EXPECT_TRUE(has(ferry::support::explain_losses(stats, {}), line() + "\n"));
+}
+
 TEST(Config, RemembersWhatWasGivenAwayFromItsDefault) {
   auto settings = config::from_entries({"FERRY_CHUNK_BYTES=2MiB", "FERRY_RUN_AHEAD=1", "FERRY_BUDGET=70%"});
   EXPECT_EQ(settings.given, std::vector<std::string>{"FERRY_CHUNK_BYTES"});
@@ -141,6 +158,20 @@ TEST(SettingsWithoutEffect, WhereNothingWasCopied) {
   for (char const* entry : {"FERRY_CHUNK_BYTES=64KiB", "FERRY_VERIFY=checksum", "FERRY_LINK_GBPS=3"}) {
     EXPECT_EQ(idle(entry, after_copies()), "") << entry;
   }
+}
+
+TEST(SettingsWithoutEffect, AVerificationThatHasVerifiedNothing) {
+  session_stats stats;
+  stats.recipe_checks.emplace();
+  EXPECT_EQ(idle("FERRY_VERIFY=recipes", stats), "no recipe could be checked");
+  EXPECT_EQ(idle("FERRY_VERIFY=checksum,recipes", stats), "nothing was copied, and no recipe could be checked");
+  stats.device_to_host.chunks = 1;
+  EXPECT_EQ(idle("FERRY_VERIFY=recipes", stats), "no recipe could be checked");
+  EXPECT_EQ(idle("FERRY_VERIFY=checksum,recipes", stats), "");
+  stats.device_to_host.chunks = 0;
+  stats.recipe_checks->checked = 1;
+  EXPECT_EQ(idle("FERRY_VERIFY=recipes", stats), "");
+  EXPECT_EQ(idle("FERRY_VERIFY=checksum,recipes", stats), "");
 }
 
 TEST(SettingsWithoutEffect, LimitsThatWereNeverReached) {

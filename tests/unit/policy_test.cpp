@@ -85,6 +85,45 @@ TEST(Policy, SelectiveKeepsTheDearestPerByteThatFit) {
   }
 }
 
+TEST(Policy, SaysOnceWhatCannotBeDropped) {
+  auto const device = testing::make_checked_host({.device_bytes = 1 << 20, .pinned_bytes = 1 << 20});
+  store::tiered_store const store(*device, {1 << 16, 0, 0});
+  policy every(settings_for(policy_kind::every, 3));
+  auto const step = [&](std::uint32_t segments) {
+    every.learn(store, 1, 0);
+    for (std::uint32_t s = 0; s < segments; ++s) static_cast<void>(every.decide(item(s, false)));
+    return every.step_ended();
+  };
+  EXPECT_FALSE(step(1)) << "segment 0 is kept anyway";
+  EXPECT_EQ(every.shortcoming(), "");
+  EXPECT_TRUE(step(6));
+  EXPECT_FALSE(step(7)) << "it was said";
+  EXPECT_FALSE(step(1));
+  auto const words = every.shortcoming();
+  EXPECT_NE(words.find("FERRY_POLICY=every=3 keeps more than it says: 4 of a step's items"), std::string::npos)
+      << words;
+  EXPECT_NE(words.find("the first of them h (segment 1, micro-batch 0)"), std::string::npos) << words;
+}
+
+TEST(Policy, DoesWhatItSaysWhereNothingElseWasToBeDropped) {
+  for (auto const kind : {policy_kind::recompute, policy_kind::selective, policy_kind::offload, policy_kind::keep}) {
+    policy other(settings_for(kind));
+    static_cast<void>(other.decide(item(1, false)));
+    EXPECT_FALSE(other.step_ended());
+  }
+  policy root(settings_for(policy_kind::sqrt));
+  static_cast<void>(root.decide(item(2, false, true, 1023)));
+  EXPECT_FALSE(root.step_ended()) << "too small to be dropped at all";
+  static_cast<void>(root.decide(item(2, true)));
+  EXPECT_FALSE(root.step_ended()) << "it has a recipe";
+  root.set_function([](item_info const&) { return placement::recompute; });
+  static_cast<void>(root.decide(item(2, false)));
+  EXPECT_FALSE(root.step_ended()) << "a function decides, not the policy";
+  root.set_function({});
+  static_cast<void>(root.decide(item(2, false)));
+  EXPECT_TRUE(root.step_ended());
+}
+
 TEST(Policy, AFunctionOverrides) {
   policy p(settings_for(policy_kind::keep));
   p.set_function([](item_info const&) { return placement::offload; });

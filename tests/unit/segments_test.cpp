@@ -190,6 +190,110 @@ TEST(Segments, EveryPolicyAndBudgetGivesTheSameBits) {
   }
 }
 
+TEST(Segments, EveryFunctionIsCheckedWhereEverythingIsKept) {
+  for (auto const whose : {memory_of::ferry, memory_of::trainer}) {
+    for (auto const how : {declared::whole, declared::by_operation}) {
+      SCOPED_TRACE(::testing::Message() << "own " << (whose == memory_of::trainer) << " operations "
+                                        << (how == declared::by_operation));
+      auto settings = settings_for("keep", "100%");
+      settings.verify = verify_mode::recipes;
+      chain_trainer trainer(settings, whose, how);
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(trainer.evaluate(), by_hand().out);
+        EXPECT_EQ(trainer.step(), by_hand());
+      }
+      auto const checks = trainer.it().in_session().stats().recipe_checks.value();
+      // Every item has had its turn once. The input of a segment cannot be made again by an operation that writes
+      // arrays of the trainer's too.
+      std::uint64_t const items = how == declared::whole ? layers : 2 * layers;
+      bool const inputs_too = whose == memory_of::ferry || how == declared::by_operation;
+      EXPECT_EQ(checks.checked, items + (inputs_too ? layers - 1 : 0));
+      EXPECT_EQ(checks.inputs_away + checks.no_room + checks.not_comparable, 0U);
+    }
+  }
+}
+
+TEST(Segments, CheckedFunctionsGiveTheSameBitsUnderEveryPolicy) {
+  for (auto const whose : {memory_of::ferry, memory_of::trainer}) {
+    for (char const* const policy : {"offload", "recompute", "auto", "sqrt"}) {
+      for (char const* const verify : {"recipes", "checksum,recipes"}) {
+        auto settings = settings_for(policy, "50%");
+        settings.set("FERRY_VERIFY", verify);
+        chain_trainer trainer(settings, whose, declared::by_operation);
+        for (int i = 0; i < 6; ++i) EXPECT_EQ(trainer.step(), by_hand());
+        EXPECT_GT(trainer.it().in_session().stats().recipe_checks->checked, 0U);
+      }
+    }
+  }
+}
+
+TEST(Segments, TensorsOfAnySizeAreChecked) {
+  auto settings = settings_for("keep", "100%");
+  settings.verify = verify_mode::recipes;
+  segments it(settings, 3, 300);
+  auto const a = it.tensor("a", 1001);
+  auto const b = it.tensor("b", 77);
+  it.forward_by([&](segment_call const& s) {
+    std::memset(s.at<char>(a), 1, 1001);
+    std::memset(s.at<char>(b), 2, 77);
+    std::memcpy(s.out, s.in, 300);
+  });
+  it.backward_by([](segment_call const&) {});
+  for (int i = 0; i < 4; ++i) {
+    segments::step_scope step(it);
+    std::memset(it.input(), i, 300);
+    (void)it.forward();
+    it.backward();
+    step.end();
+  }
+  EXPECT_EQ(it.in_session().stats().recipe_checks->checked, 5U);
+}
+
+/// A forward whose second output is another when it runs again, in one segment.
+TEST(Segments, AFunctionThatGivesOtherBitsIsNamed) {
+  for (bool const is_own : {false, true}) {
+    std::vector<float> own(2 * layers * width);
+    auto settings = settings_for("keep", "100%");
+    settings.verify = verify_mode::recipes;
+    segments it(settings, layers, x_bytes);
+    auto const a = it.tensor("a", x_bytes, {is_own ? own.data() : nullptr, 0});
+    auto const b = it.tensor("b", x_bytes, {is_own ? own.data() + layers * width : nullptr, 0});
+    float dropout = 0;
+    bool wrong = true;
+    std::vector<float> seen;
+    it.forward_by([&](segment_call const& s) {
+      layer_math::a_of(s.at<float>(a), s.input<float>(), 1);
+      layer_math::b_of(s.at<float>(b), s.at<float>(a));
+      if (wrong && s.index == 4) s.at<float>(b)[10] = ++dropout;
+      std::memcpy(s.out, s.at<float>(b), x_bytes);
+    });
+    it.backward_by([&](segment_call const& s) { seen.push_back(s.at<float>(b)[10]); });
+    auto const step = [&] {
+      segments::step_scope scope(it);
+      std::fill_n(it.input<float>(), width, 0.0F);
+      (void)it.forward();
+      it.backward();
+      scope.end();
+    };
+    std::string found;
+    for (int i = 0; i < 4 && found.empty(); ++i) {
+      try {
+        step();
+      } catch (recipe_error const& problem) {
+        found = problem.what();
+      }
+    }
+    EXPECT_NE(found.find("saved (segment 4, micro-batch 0)"), std::string::npos) << found;
+    // 1 and 2 differ in the third byte of a float.
+    EXPECT_NE(found.find("byte " + std::to_string(x_bytes + 4 * 10 + 2)), std::string::npos) << found;
+    EXPECT_EQ(found.find("of its piece 2") != std::string::npos, is_own) << found;
+    wrong = false;
+    seen.clear();
+    EXPECT_NO_THROW(step()) << "the session goes on";
+    EXPECT_EQ(seen.size(), layers);
+  }
+}
+
 TEST(Segments, WithoutABudgetEverythingIsKept) {
   config settings;
   settings.link_gbps = {};

@@ -93,6 +93,14 @@ TEST(StatsJson, HasEveryMember) {
   }
 }
 
+TEST(StatsJson, HasRecipeChecksWhereThereAreAny) {
+  auto stats = sample();
+  EXPECT_FALSE(json::parse(to_json(stats)).contains("recipe_checks"));
+  stats.recipe_checks = {.checked = 5, .inputs_away = 1, .no_room = 2, .not_comparable = 3};
+  EXPECT_EQ(json::parse(to_json(stats))["recipe_checks"],
+            (json{{"checked", 5}, {"inputs_away", 1}, {"no_room", 2}, {"not_comparable", 3}}));
+}
+
 TEST(StatsJson, FitsOnOneLine) {
   EXPECT_EQ(to_json(sample(), -1).find('\n'), std::string::npos);
   EXPECT_EQ(json::parse(to_json(sample(), -1)), json::parse(to_json(sample())));
