@@ -15,7 +15,7 @@
 namespace ferry::testing {
 namespace {
 
-class AtOnce : public SessionTest, public ::testing::WithParamInterface<policy_kind> {
+class AtOnce : public SessionTest {
  protected:
   static constexpr std::uint32_t layers = 8;
   static constexpr std::size_t width = item_bytes / sizeof(std::uint32_t);
@@ -33,7 +33,8 @@ class AtOnce : public SessionTest, public ::testing::WithParamInterface<policy_k
       compute(to.output_as<std::uint32_t>(), to.inputs.empty() ? nullptr : to.input_as<std::uint32_t>(0), first);
       ++rebuilt_;
     };
-    recipe how{.enqueue = enqueue};
+    recipe how;
+    how.enqueue = enqueue;
     if (layer > 0) how.inputs = {key(layer - 1)};
     return how;
   }
@@ -43,7 +44,7 @@ class AtOnce : public SessionTest, public ::testing::WithParamInterface<policy_k
     lease before;
     for (std::uint32_t layer = 0; layer < layers; ++layer) {
       block h = session_->allocate(item_bytes, *stream_);
-      stream_->synchronize();  // a copy may still be reading these bytes
+      stream_->synchronize();  // somebody may still be using these bytes
       compute(h.as<std::uint32_t>(), before ? before.as<std::uint32_t>() : nullptr, first);
       before = session_->save(key(layer), std::move(h), *stream_, rebuilding(layer, first));
     }
@@ -62,17 +63,49 @@ class AtOnce : public SessionTest, public ::testing::WithParamInterface<policy_k
   int rebuilt_ = 0;
 };
 
-TEST_P(AtOnce, FunctionsAndRecipesWaitForTheStreamAndNothingElse) {
+class AtOncePolicies : public AtOnce, public ::testing::WithParamInterface<policy_kind> {};
+
+TEST_P(AtOncePolicies, FunctionsAndRecipesWaitForTheStreamAndNothingElse) {
   before_operation = [](label const&) { std::this_thread::sleep_for(std::chrono::microseconds(300)); };
   start(GetParam(), 4);
   for (std::uint32_t step = 0; step < 8; ++step) train(100 * step);
   EXPECT_EQ(wrong_, 0);
-  if (GetParam() == policy_kind::recompute) EXPECT_GT(rebuilt_, 0);
-  if (GetParam() == policy_kind::offload) EXPECT_GT(session_->stats().host_to_device.bytes, 0u);
+  if (GetParam() == policy_kind::recompute) {
+    EXPECT_GT(rebuilt_, 0);
+  } else if (GetParam() == policy_kind::offload) {
+    EXPECT_GT(session_->stats().host_to_device.bytes, 0u);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, AtOnce,
+INSTANTIATE_TEST_SUITE_P(Policies, AtOncePolicies,
                          ::testing::Values(policy_kind::offload, policy_kind::recompute, policy_kind::automatic));
+
+TEST_F(AtOnce, RecipesWaitForInputsOnTheirWay) {
+  before_operation = [](label const&) { std::this_thread::sleep_for(std::chrono::microseconds(300)); };
+  start(policy_kind::offload, 4);
+  session_->set_placement(
+      [](item_info const& item) { return item.key.segment % 2 == 1 ? placement::recompute : placement::offload; });
+  for (std::uint32_t step = 0; step < 4; ++step) train(100 * step);
+  EXPECT_EQ(wrong_, 0);
+  EXPECT_GT(rebuilt_, 0);
+  EXPECT_GT(session_->stats().host_to_device.bytes, 0u);
+}
+
+TEST_F(AtOnce, AllocatedBytesMayStillBeInUse) {
+  before_operation = [](label const&) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  start(policy_kind::keep, 1);
+  session::step_scope step(*session_);
+  block scratch = session_->allocate(item_bytes, *stream_);
+  fill(scratch.data(), std::byte{1});
+  auto* const there = scratch.data();
+  scratch = {};
+  block const h = session_->allocate(item_bytes, *stream_);
+  ASSERT_EQ(h.data(), there);
+  stream_->synchronize();  // the kernel has not even begun
+  std::fill_n(h.as<std::byte>(), item_bytes, std::byte{2});
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(std::count(h.as<std::byte>(), h.as<std::byte>() + item_bytes, std::byte{2}), item_bytes);
+}
 
 }  // namespace
 }  // namespace ferry::testing

@@ -77,15 +77,6 @@ class task_arena {
     return std::forward<Function>(work)();
   }
 
-  /// All that is enqueued runs on one thread.
-  template <typename Function>
-  void enqueue(Function&& work) {
-    member(0).give([this, work = std::forward<Function>(work)] {
-      inside const here(*this, false);
-      work();
-    });
-  }
-
   /// Calls `piece(i)` for each i below `count`. Inside of another loop, one after the other.
   void run_loop(std::size_t count, std::function<void(std::size_t)> const& piece) {
     auto const shares = std::min(static_cast<std::size_t>(threads_), count);
