@@ -424,8 +424,8 @@ typedef struct ferry_segment_call {
 } ferry_segment_call;
 
 /** A tensor of the call, to be used where a float* is wanted: by its number, or -1 for the input, which is only to be
- * read, and -2 for the output. Null, with ferry_last_error(), for a number that is none, and for the output in
- * backward. */
+ * read, and -2 for the output. Null, with ferry_last_error(), for a number that is none, and for what the function was
+ * not declared to use. */
 FERRY_API float* ferry_segment_float(ferry_segment_call const* call, int tensor);
 
 /** Anything but 0 is a failure. Must not call the segments. */

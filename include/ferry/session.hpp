@@ -155,8 +155,9 @@ class FERRY_API session {
   void begin_step(step_kind kind = step_kind::train);
   /// Items never restored are dropped and counted. Everything saved in the step is released. A step that has restored
   /// nothing was an evaluation that nobody announced: nothing is learnt from it.
-  /// Throws: `recipe_error` if a recipe names an input that the step has not saved; the step is still under way then,
-  /// and is left by `abandon_step`, or with its scope.
+  /// Throws: `recipe_error` if a recipe names an input that the step has not saved, in the first step in which the
+  /// item is saved with these inputs; the step is still under way then, and is left by `abandon_step`, or with its
+  /// scope.
   void end_step();
   /// The step cannot be gone on with: everything saved in it is released, nothing is learnt from it, and the session
   /// can begin another one. Does nothing if no step is under way.

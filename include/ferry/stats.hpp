@@ -121,7 +121,7 @@ struct item_stats {
 struct recipe_check_stats {
   std::uint64_t checked = 0;         ///< the recipe ran again and gave the same bits
   std::uint64_t inputs_away = 0;     ///< it could not run: something that it reads was not on the device
-  std::uint64_t no_room = 0;         ///< nor here: nothing was free for what it writes
+  std::uint64_t no_room = 0;         ///< it could not run: nothing was free for what it writes
   std::uint64_t not_comparable = 0;  ///< nobody can look at the item's bytes, or what was to write them has failed
 };
 

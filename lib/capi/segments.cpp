@@ -147,7 +147,6 @@ float* ferry_segment_float(ferry_segment_call const* call, int tensor) {
     if (tensor == -1) {
       found = const_cast<void*>(of.in);
     } else if (tensor == -2) {
-      if (of.out == nullptr) throw refusal(FERRY_ERROR_INVALID_ARGUMENT, "in backward there is no output to write");
       found = of.out;
     } else if (tensor >= 0 && static_cast<std::size_t>(tensor) < of.tensor_count) {
       found = of.tensors[tensor];
@@ -155,6 +154,11 @@ float* ferry_segment_float(ferry_segment_call const* call, int tensor) {
       throw refusal(FERRY_ERROR_INVALID_ARGUMENT,
                     fmt::format("{} is no tensor: there are {}, counted from 0; -1 is the input, -2 the output", tensor,
                                 of.tensor_count));
+    }
+    if (found == nullptr) {
+      throw refusal(
+          FERRY_ERROR_INVALID_ARGUMENT,
+          fmt::format("tensor {} is not used here; declare what each operation and backward read and write", tensor));
     }
     return static_cast<float*>(found);
   });

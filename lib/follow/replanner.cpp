@@ -49,7 +49,7 @@ void replanner::start(planning_task task) {
   };
   try {
     worker_ = std::thread(run);
-  } catch (std::system_error const&) {  // no threads left
+  } catch (std::exception const&) {  // no threads left, or no memory for one
     run();
   }
 }

@@ -27,7 +27,7 @@ struct asked {
     end_lease,    // item
     restore,      // item
     release,      // item
-    enter,        // pass `way` of segment `bytes`, micro-batch `slot`
+    enter,        // pass `way` of a segment
     leave,
   };
 
@@ -40,6 +40,8 @@ struct asked {
   std::uint32_t slot = 0;
   store::entry* item = nullptr;  // stays known for some steps
   std::size_t bytes = 0;
+  std::uint32_t segment = 0;
+  std::uint32_t micro_batch = 0;
 };
 
 /// The calls of a step.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ferry/rehearsal.hpp"
-#include "support/parse.hpp"
+#include "support/enough_words.hpp"
 
 namespace ferry::path {
 
@@ -29,13 +29,15 @@ class tape_player {
   tape_player(tape_player const&) = delete;
   tape_player& operator=(tape_player const&) = delete;
 
-  /// Throws: as the session. Of what was refused on the tape only the last call is asked again.
+  /// Throws: as the session. Of what was refused on the tape only the last call of a step that broke off is asked
+  /// again.
   void play(taped_step const& step, bool whole) {
     block before;
     if (step.held_before_bytes > 0) before = on_.allocate(step.held_before_bytes, streams_.front(), "held before");
     on_.begin_step(step.kind);
     places_used_ = 0;
-    auto const refused = std::ranges::find(step.calls.rbegin(), step.calls.rend(), false, &asked::answered);
+    auto const refused =
+        whole ? step.calls.rend() : std::ranges::find(step.calls.rbegin(), step.calls.rend(), false, &asked::answered);
     for (auto const& call : step.calls) {
       if (call.answered || (refused != step.calls.rend() && &call == &*refused)) ask(call);
     }
@@ -85,7 +87,7 @@ class tape_player {
         if (on_.state(call.item->key)) on_.release(call.item->key);
         break;
       case asked::what::enter:
-        on_.enter_segment(call.way, static_cast<std::uint32_t>(call.bytes), on, call.slot);
+        on_.enter_segment(call.way, call.segment, on, call.micro_batch);
         break;
       case asked::what::leave:
         on_.leave_segment();
@@ -139,7 +141,7 @@ struct appetite {
   void add(taped_step const& step) {
     add(step.held_before_bytes);
     for (auto const& one : step.calls) {
-      add(one.call == asked::what::enter ? 0 : one.bytes);
+      add(one.bytes);
       if (one.has_recipe) add(one.item->rebuild.how->scratch_bytes);
     }
   }
@@ -154,7 +156,9 @@ std::size_t smallest_budget(short_of_room const& found) {
   constexpr std::size_t coarsest = std::size_t{64} << 10;
   constexpr std::size_t finest = 256;
   constexpr std::size_t fineness = 1024;
-  rehearsal stage({.settings = found.settings,
+  auto settings = found.settings;
+  settings.host_budget = byte_amount::exactly(found.pinned_bytes);
+  rehearsal stage({.settings = std::move(settings),
                    .most_bytes = 2 * of.all_bytes,
                    .unit_bytes = std::clamp(std::bit_floor(of.all_bytes / fineness), finest, coarsest),
                    .pinned_bytes = found.pinned_bytes,
@@ -174,13 +178,14 @@ std::size_t smallest_budget(short_of_room const& found) {
 
 }  // namespace
 
-out_of_device_memory with_advice(out_of_device_memory const& problem, short_of_room const& found) {
+std::optional<out_of_device_memory> with_advice(out_of_device_memory const& problem, short_of_room const& found) {
   std::size_t const enough = smallest_budget(found);
-  if (enough == 0) return problem;
+  if (enough == 0) return std::nullopt;
   bool const known = !found.tape.last().calls.empty();
-  return {fmt::format("{}. FERRY_BUDGET={} is enough for {}", problem.what(), support::write_bytes(enough),
-                      known ? "steps like the last one, and for this one so far" : "the step so far"),
-          problem.needed_bytes(), problem.limit_bytes(), enough};
+  auto const* const what = known ? "steps like the last one, and for this one so far" : "the step so far";
+  return out_of_device_memory(
+      fmt::format("{}. {}", problem.what(), support::enough_words(enough, found.device_bytes, what)),
+      problem.needed_bytes(), problem.limit_bytes(), enough);
 }
 
 }  // namespace ferry::path

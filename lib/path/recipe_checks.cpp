@@ -107,9 +107,10 @@ void recipe_checks::at_restore(entry& e, stream_ref stream) {
 }
 
 void recipe_checks::check(turn& of, subject const& item, stream_ref stream, recipe& how) {
+  of.open = false;  // one that differs has been looked at
   of.last = compare(item, stream, how);
-  if (of.last != outcome::same) return;
-  of.open = false;
+  of.open = of.last != outcome::same;
+  if (of.open) return;
   of.due = ledger_.totals().steps + round_steps;
   ++ledger_.totals().recipe_checks->checked;
 }
@@ -117,6 +118,9 @@ void recipe_checks::check(turn& of, subject const& item, stream_ref stream, reci
 void recipe_checks::end_step() noexcept {
   if (!on_) return;
   auto& counts = *ledger_.totals().recipe_checks;
+  constexpr std::uint64_t steps_remembered = 8;
+  std::erase_if(turns_,
+                [&](auto const& one) { return one.second.saved_in + steps_remembered < ledger_.totals().steps; });
   for (auto& [key, its] : turns_) {
     if (!std::exchange(its.open, false)) continue;
     ++(its.last == outcome::inputs_away ? counts.inputs_away

@@ -91,7 +91,7 @@ std::size_t rehearsal::smallest_budget(std::function<void(session&)> const& step
   // Where blocks lie depends on when copies end and how long recipes take, unless nothing ever gives way.
   std::size_t const margin = rounded_up(how_.margin_bytes, unit);
   std::size_t const enough = high * unit + (how_.settings.policy.kind == policy_kind::keep ? 0 : margin);
-  return enough > how_.too_small_bytes ? enough : rounded_up(how_.too_small_bytes, unit) + margin;
+  return enough > how_.too_small_bytes ? enough : rounded_up(how_.too_small_bytes + 1, unit) + margin;
 }
 
 }  // namespace ferry

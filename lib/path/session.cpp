@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -160,17 +161,21 @@ void session_core::finish_log() noexcept {
   }
 }
 
-out_of_device_memory session_core::advised(out_of_device_memory const& problem) noexcept {
-  if (!tape_.may_tell()) return problem;
+std::optional<out_of_device_memory> session_core::advised(out_of_device_memory const& problem) noexcept {
+  // Recipes and others' sessions may have thrown it too.
+  bool const ours = typeid(problem) == typeid(out_of_device_memory) &&
+                    problem.limit_bytes() == store_.device_tier().bytes().limit_bytes();
+  if (!ours || !tape_.may_tell()) return std::nullopt;
   try {
     return with_advice(problem, {.settings = settings_,
                                  .tape = tape_,
+                                 .device_bytes = device_.capabilities().device_bytes,
                                  .budget_bytes = store_.device_tier().bytes().limit_bytes(),
                                  .pinned_bytes = store_.pinned_tier().bytes().limit_bytes(),
                                  .placed_by_others = adaptation_.follows_given_plan() || policy_.has_function()});
   } catch (std::exception const& cause) {
     log_.info("which budget is enough cannot be told: {}", cause.what());
-    return problem;
+    return std::nullopt;
   }
 }
 
@@ -331,7 +336,10 @@ block session_core::allocate_at(std::span<device_view const> pieces, stream_ref 
   require_own(stream);
   progress();
   auto& places = store_.device_tier().places();
-  if (auto* const known = pieces.empty() ? nullptr : places.find(pieces.front().address)) require_free(*known, purpose);
+  while (auto* const other = places.holder_of(pieces)) {
+    require_free(*other, purpose);
+    if (other->taken || other->items > 0) break;
+  }
   auto& place = places.at(pieces);
   if (!evaluating()) ledger_.steps().allocated(stream);
   auto const call = tape_.note({.call = asked::what::allocate_at, .bytes = place.bytes}, stream);
@@ -420,7 +428,8 @@ auto or_advice(path::session_core* of, Call call) {
   try {
     return call(core);
   } catch (out_of_device_memory const& problem) {
-    throw core.advised(problem);
+    if (auto const told = core.advised(problem)) throw *told;
+    throw;
   }
 }
 

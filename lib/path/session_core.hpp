@@ -96,7 +96,7 @@ class session_core final : private room_path {
   [[nodiscard]] std::string explain() const;
   [[nodiscard]] config const& settings() const noexcept { return settings_; }
   /// For want of room: with the budget that is enough, where that can be found out.
-  [[nodiscard]] out_of_device_memory advised(out_of_device_memory const& problem) noexcept;
+  [[nodiscard]] std::optional<out_of_device_memory> advised(out_of_device_memory const& problem) noexcept;
 
  private:
   ~session_core();

@@ -13,11 +13,12 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include "ferry/error.hpp"
 #include "ferry/rehearsal.hpp"
-#include "support/parse.hpp"
+#include "support/enough_words.hpp"
 
 namespace ferry {
 
@@ -129,7 +130,8 @@ class segments_core {
   [[nodiscard]] std::uint32_t backward_left() const noexcept { return backward_left_; }
   [[nodiscard]] std::size_t keep_all_bytes() const;
   /// For want of room: with the budget that is enough for whole steps, if the session was made here.
-  [[nodiscard]] out_of_device_memory advised(out_of_device_memory const& problem, std::uint32_t micro_batches) const;
+  [[nodiscard]] std::optional<out_of_device_memory> advised(out_of_device_memory const& problem,
+                                                            std::uint32_t micro_batches) const;
   [[nodiscard]] session& in_session() {
     if (session_ == nullptr) throw error("segments: the session is made when the first step begins; begin one first");
     return *session_;
@@ -420,19 +422,16 @@ void segments_core::make_session() {
   std::size_t const all = keep_all_bytes();
   bool const given = chosen.budget_given || !(chosen.budget == config().budget);
   if (chosen.device == "auto") chosen.device = "host";
-  if (chosen.device_bytes == 0) chosen.device_bytes = all;
-  // More than everything takes would be of no use; and where that is there, nothing has to be decided.
+  // More than everything takes, and what is checked a second time, would be of no use; and where that is there, nothing
+  // has to be decided.
+  std::size_t const most = all + (verifies(chosen.verify, verify_mode::recipes) ? check_bytes() : 0);
+  if (chosen.device_bytes == 0) chosen.device_bytes = most;
   if (!given && chosen.policy.kind == policy_kind::automatic) chosen.policy.kind = policy_kind::keep;
-  chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(all), all) : all);
+  std::size_t const unasked = std::clamp(chosen.device_bytes, all, most);
+  chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(all), most) : unasked);
   if (chosen.pinned_bytes == 0) chosen.pinned_bytes = std::max<std::size_t>(all, std::size_t{1} << 20);
   chosen.advise = false;  // here more is known of a step than the session has seen
-  bool const checked = verifies(chosen.verify, verify_mode::recipes);
-  if (checked && chosen.device_bytes == all) chosen.device_bytes += check_bytes();
   auto on = make_device(chosen);
-  if (checked) {
-    std::size_t const has = on->capabilities().device_bytes;
-    chosen.budget.bytes = std::max(chosen.budget.bytes, std::min(chosen.budget.bytes + check_bytes(), has));
-  }
   stream compute(*on, stream_kind::compute, "segments");
   own_session_.emplace(*on, chosen);
   own_stream_.emplace(std::move(compute));
@@ -640,15 +639,20 @@ void segments_core::or_abandon(Call call) {
   } catch (out_of_device_memory const& problem) {
     std::uint32_t const micro_batches = micro_batch_ + 1;
     abandon();
-    throw advised(problem, micro_batches);
+    if (auto const told = advised(problem, micro_batches)) throw *told;
+    throw;
   } catch (...) {
     abandon();
     throw;
   }
 }
 
-out_of_device_memory segments_core::advised(out_of_device_memory const& problem, std::uint32_t micro_batches) const {
-  if (!own_session_ || !settings_->advise) return problem;
+std::optional<out_of_device_memory> segments_core::advised(out_of_device_memory const& problem,
+                                                           std::uint32_t micro_batches) const {
+  // Functions may have thrown it too.
+  bool const ours = own_session_ && typeid(problem) == typeid(out_of_device_memory) &&
+                    problem.limit_bytes() == own_session_->stats().device.limit_bytes;
+  if (!ours || !settings_->advise) return std::nullopt;
   try {
     std::size_t largest = x_bytes_;
     for (auto const& kind : kinds_) {
@@ -674,11 +678,15 @@ out_of_device_memory segments_core::advised(out_of_device_memory const& problem,
       constexpr int steps = 3;  // the first finds out what later ones act on
       for (int i = 0; i < steps; ++i) copy.run_step(micro_batches);
     });
-    if (enough == 0) return problem;
-    return {fmt::format("{}. FERRY_BUDGET={} is enough for whole steps", problem.what(), support::write_bytes(enough)),
-            problem.needed_bytes(), problem.limit_bytes(), enough};
+    if (enough == 0) return std::nullopt;
+    std::size_t const has = own_device_->capabilities().device_bytes;
+    // Of more than everything takes, and of a device that was made for that, nothing need be said.
+    std::size_t const device_bytes = settings_->device_bytes == 0 && enough > has ? enough : has;
+    return out_of_device_memory(
+        fmt::format("{}. {}", problem.what(), support::enough_words(enough, device_bytes, "whole steps")),
+        problem.needed_bytes(), problem.limit_bytes(), enough);
   } catch (std::exception const&) {
-    return problem;  // which is what matters
+    return std::nullopt;  // the error is what matters
   }
 }
 

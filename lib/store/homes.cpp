@@ -3,11 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "ferry/error.hpp"
 #include "support/pause.hpp"
 
 namespace ferry::store {
+
+namespace {
+
+bool same(std::span<device_view const> a, std::span<device_view const> b) {
+  return std::ranges::equal(a, b, [](device_view const& one, device_view const& other) {
+    return one.address == other.address && one.bytes == other.bytes;
+  });
+}
+
+bool overlap(std::span<device_view const> a, std::span<device_view const> b) {
+  auto const begin = [](device_view const& of) { return reinterpret_cast<std::uintptr_t>(of.address); };
+  return std::ranges::any_of(a, [&](device_view const& one) {
+    return std::ranges::any_of(b, [&](device_view const& other) {
+      return begin(one) < begin(other) + other.bytes && begin(other) < begin(one) + one.bytes;
+    });
+  });
+}
+
+}  // namespace
 
 home& homes::at(std::span<device_view const> pieces) {
   if (pieces.empty()) throw invalid_argument("memory to be used in place: no pieces");
@@ -24,10 +44,7 @@ home& homes::at(std::span<device_view const> pieces) {
     known = std::make_unique<home>();
     empty_.reserve(all_.size());  // leaving one must never allocate
   }
-  auto const same = [](device_view const& a, device_view const& b) {
-    return a.address == b.address && a.bytes == b.bytes;
-  };
-  if (std::ranges::equal(known->pieces, pieces, same)) return *known;
+  if (same(known->pieces, pieces)) return *known;
   if (known->taken || known->items > 0) {
     throw invalid_argument(
         "memory to be used in place: an item has memory that begins at the same address; release it first");
@@ -39,24 +56,22 @@ home& homes::at(std::span<device_view const> pieces) {
   return *known;
 }
 
-home* homes::find(void const* address) noexcept {
-  auto const found = all_.find(address);
+home* homes::holder_of(std::span<device_view const> pieces) {
+  auto const held = [](home const& one) { return one.taken || one.items > 0; };
+  auto const known = pieces.empty() ? all_.end() : all_.find(pieces.front().address);
+  if (known != all_.end() && same(known->second->pieces, pieces)) {
+    return held(*known->second) ? known->second.get() : nullptr;
+  }
+  auto const found = std::ranges::find_if(
+      all_, [&](auto const& one) { return held(*one.second) && overlap(one.second->pieces, pieces); });
   return found != all_.end() ? found->second.get() : nullptr;
 }
 
 /// Of others that overlap the home nothing may be discarded any more, and what still touches them touches this one.
 void homes::make_place_for(home& wanted) {
-  auto const overlaps = [](device_view const& a, device_view const& b) {
-    auto const* const a_begin = static_cast<std::byte const*>(a.address);
-    auto const* const b_begin = static_cast<std::byte const*>(b.address);
-    return a_begin < b_begin + b.bytes && b_begin < a_begin + a.bytes;
-  };
   std::erase_if(all_, [&](auto const& known) {
     home& other = *known.second;
-    bool const apart = &other == &wanted || std::ranges::none_of(other.pieces, [&](device_view const& theirs) {
-      return std::ranges::any_of(wanted.pieces, [&](device_view const& ours) { return overlaps(theirs, ours); });
-    });
-    if (apart) return false;
+    if (&other == &wanted || !overlap(other.pieces, wanted.pieces)) return false;
     if (other.taken || other.items > 0) {
       wanted.pieces.clear();  // another try is judged anew
       throw invalid_argument("memory to be used in place: an item has part of it; release that first");

@@ -37,8 +37,8 @@ class homes {
   homes(homes const&) = delete;
   homes& operator=(homes const&) = delete;
 
-  /// The one that begins there; or null.
-  [[nodiscard]] home* find(void const* address) noexcept;
+  /// One that has memory among these pieces, for an item, a block or a transfer; or null.
+  [[nodiscard]] home* holder_of(std::span<device_view const> pieces);
   /// The home that begins where the first piece does. What is known of others that overlap it is forgotten. Throws:
   /// `invalid_argument` for pieces of no bytes, and if somebody has or needs memory among them in other pieces.
   [[nodiscard]] home& at(std::span<device_view const> pieces);

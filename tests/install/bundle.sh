@@ -16,7 +16,7 @@ mkdir -p "$here/include/ferry"
 cp "$source"/include/ferry/{ferry,export}.h "$here/include/ferry"
 cp "$bundle" "$here"
 example="$source/examples/05_plain_c"
-flags=(-O1 -ffp-contract=off -Wno-unknown-pragmas)
+flags=(-O2 -ffp-contract=off -Wno-unknown-pragmas)
 inside=(-lstdc++ -lpthread -lm)
 
 # loads_only_the_system FILE: of shared libraries, what every program in C++ loads.
@@ -32,9 +32,9 @@ cd "$here"
 quietly "$cc" -std=c99 "${flags[@]}" "$example/trainer.c" -lm -o by_hand
 quietly "$cc" -std=c99 "${flags[@]}" "$example/trainer_ferry.c" -Iinclude libferry.a "${inside[@]}" -o trainer
 loads_only_the_system trainer
-./by_hand 6 >wanted
+./by_hand 4 >wanted
 for policy in offload recompute auto; do
-  env -i FERRY_POLICY="$policy" FERRY_BUDGET=40% FERRY_VERIFY=checksum FERRY_LOG=info ./trainer 6 >found 2>log ||
+  env -i FERRY_POLICY="$policy" FERRY_BUDGET=40% FERRY_VERIFY=checksum FERRY_LOG=info ./trainer 4 >found 2>log ||
     fail "under $policy: $(<log)"
   cmp -s wanted found || fail "under $policy there are other bits"
 done

@@ -66,7 +66,13 @@ TEST(Rehearsal, IsMoreThanWhatWasNotEnough) {
   rehearsal stage(
       {.most_bytes = 1024 * kib, .unit_bytes = kib, .margin_bytes = 64 * kib, .too_small_bytes = 800 * kib});
   stream const compute(stage.on(), stream_kind::compute, "rehearsal");
-  EXPECT_EQ(stage.smallest_budget([&](session& on) { chain_of(on, compute, 1); }), 864 * kib);
+  EXPECT_EQ(stage.smallest_budget([&](session& on) { chain_of(on, compute, 1); }), 865 * kib);
+}
+
+TEST(Rehearsal, IsMoreEvenWithoutAMargin) {
+  rehearsal stage({.most_bytes = 1024 * kib, .unit_bytes = kib, .too_small_bytes = 800 * kib});
+  stream const compute(stage.on(), stream_kind::compute, "rehearsal");
+  EXPECT_EQ(stage.smallest_budget([&](session& on) { chain_of(on, compute, 1); }), 801 * kib);
 }
 
 using AdviceTest = SessionTest;
@@ -152,6 +158,64 @@ TEST_F(AdviceTest, IsGivenOnceAStepAndNotWhereItIsOff) {
   session_->begin_step();
   save_filled({0, 0, "h"}, std::byte{1});
   EXPECT_TRUE(told());
+  session_->abandon_step();
+}
+
+/// What a step did without is not asked again, and need not be known any more.
+TEST_F(AdviceTest, LeavesOutWhatAWholeStepDidWithout) {
+  start(policy_kind::keep, 4);
+  std::vector<std::byte> mine(100 * item_bytes);
+  for (int i = 0; i < 12; ++i) {
+    session::step_scope step(*session_);
+    save_filled({0, 0, "h"}, std::byte{1});
+    EXPECT_THROW(session_->save({0, 1, "optional"}, {mine.data(), mine.size()}, *stream_, {}, {}),
+                 out_of_device_memory);
+    EXPECT_THROW((void)session_->allocate(100 * item_bytes, *stream_), out_of_device_memory);
+    restore_and_release({0, 0, "h"}, std::byte{1});
+    step.end();
+  }
+  session_->begin_step();
+  for (std::uint32_t i = 0; i < 4; ++i) save_filled({0, i, "h"}, std::byte{1});
+  expect_error<out_of_device_memory>([&] { save_filled({0, 4, "h"}, std::byte{1}); }, "FERRY_BUDGET=320KiB is enough");
+  session_->abandon_step();
+}
+
+/// The rehearsal has the pinned memory that the session has: a share of it is not taken twice.
+TEST(Advice, CountsWithAllOfThePinnedMemory) {
+  sim_device_options options{.device_bytes = 4096 * kib, .pinned_bytes = 640 * kib, .gaps_cost = true};
+  auto const on = make_sim_device(options);
+  stream const compute(*on, stream_kind::compute, "compute");
+  config settings;
+  settings.policy.kind = policy_kind::offload;
+  settings.budget = byte_amount::exactly(100 * kib);
+  settings.log = log_level::off;
+  session it(*on, settings);
+  it.begin_step();
+  try {
+    for (std::uint32_t i = 0; i < 7; ++i) it.save({0, i, "h"}, it.allocate(64 * kib, compute), compute);
+    ADD_FAILURE() << "a seventh item has no room anywhere";
+  } catch (out_of_device_memory const& e) {
+    // Five are in pinned memory, one on the device; and the margin.
+    EXPECT_LE(e.enough_bytes(), 4 * 64 * kib) << e.what();
+  }
+  it.abandon_step();
+}
+
+TEST_F(AdviceTest, SaysThatTheDeviceHasLess) {
+  start(policy_kind::keep, 4);
+  session_->begin_step();
+  expect_error<out_of_device_memory>([&] { (void)session_->allocate(80 * item_bytes, *stream_); },
+                                     "FERRY_BUDGET=5MiB is enough for the step so far, but the device has 4.00 MiB");
+  session_->abandon_step();
+}
+
+TEST_F(AdviceTest, IsGivenForTheSessionsOwnErrors) {
+  start(policy_kind::recompute, 4);
+  drop_everything();
+  session_->begin_step();
+  recipe how{[](recipe_context const&) { throw infeasible_budget("of somebody else", 1, 2); }, {}};
+  save_filled({0, 0, "h"}, std::byte{1}, std::move(how));
+  EXPECT_THROW((void)session_->restore({0, 0, "h"}, *stream_), infeasible_budget);
   session_->abandon_step();
 }
 

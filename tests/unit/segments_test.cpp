@@ -195,7 +195,7 @@ TEST(Segments, EveryFunctionIsCheckedWhereEverythingIsKept) {
     for (auto const how : {declared::whole, declared::by_operation}) {
       SCOPED_TRACE(::testing::Message() << "own " << (whose == memory_of::trainer) << " operations "
                                         << (how == declared::by_operation));
-      auto settings = settings_for("keep", "100%");
+      auto settings = settings_for("keep", "1GiB");
       settings.verify = verify_mode::recipes;
       chain_trainer trainer(settings, whose, how);
       for (int i = 0; i < 4; ++i) {
@@ -228,7 +228,7 @@ TEST(Segments, CheckedFunctionsGiveTheSameBitsUnderEveryPolicy) {
 }
 
 TEST(Segments, TensorsOfAnySizeAreChecked) {
-  auto settings = settings_for("keep", "100%");
+  auto settings = settings_for("keep", "1GiB");
   settings.verify = verify_mode::recipes;
   segments it(settings, 3, 300);
   auto const a = it.tensor("a", 1001);
@@ -253,7 +253,7 @@ TEST(Segments, TensorsOfAnySizeAreChecked) {
 TEST(Segments, AFunctionThatGivesOtherBitsIsNamed) {
   for (bool const is_own : {false, true}) {
     std::vector<float> own(2 * layers * width);
-    auto settings = settings_for("keep", "100%");
+    auto settings = settings_for("keep", "1GiB");
     settings.verify = verify_mode::recipes;
     segments it(settings, layers, x_bytes);
     auto const a = it.tensor("a", x_bytes, {is_own ? own.data() : nullptr, 0});
