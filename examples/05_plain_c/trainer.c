@@ -1,12 +1,18 @@
 /* A plain trainer in C: a small GPT on the bytes of a text, with one malloc for all activations, arrays of shape (L,
    ...) and loops over the layers. Loops over rows run in parallel where OpenMP is there; the bits are the same without.
  */
+#define _POSIX_C_SOURCE 199309L
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { B = 2, T = 32, N = B * T, C = 64, NH = 4, HS = C / NH, L = 12, V = 256 };
+#ifndef BATCH
+#define BATCH 2
+#define CONTEXT 32
+#endif
+enum { B = BATCH, T = CONTEXT, N = B * T, C = 64, NH = 4, HS = C / NH, L = 12, V = 256 };
 
 /* ---- memory: arrays of floats, one behind the other in one piece ---- */
 
@@ -398,24 +404,37 @@ static void batch(int number, unsigned char* tokens, unsigned char* targets) {
   }
 }
 
+static double now(void) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+/* trainer [STEPS [time]]: with `time`, how long the steps took but the first of each kind, on standard error. */
 int main(int count, char** arguments) {
   static model m;
   unsigned char tokens[N], targets[N];
   unsigned long long hash = 0xcbf29ce484222325u;
   int const steps = count > 1 ? atoi(arguments[1]) : 10;
+  double began, training = 0, evaluation = 0;
   int step;
   size_t i;
   model_create(&m);
   for (step = 0; step < steps; ++step) {
     if (step % 4 == 0) { /* how it does on another part of the text */
       batch(1000 + step, tokens, targets);
+      began = now();
       printf("evaluation %a\n", run(&m, tokens, targets, 0));
+      if (step > 0) evaluation += now() - began;
     }
     batch(step, tokens, targets);
+    began = now();
     printf("step %d loss %a\n", step, run(&m, tokens, targets, 1));
+    if (step > 0) training += now() - began;
     model_update(&m, step + 1);
   }
   for (i = 0; i < m.p_floats * sizeof(float); ++i) hash = (hash ^ ((unsigned char*)m.p_memory)[i]) * 0x100000001b3u;
   printf("weights %016llx\n", hash);
+  if (count > 2) fprintf(stderr, "training %.6f evaluation %.6f\n", training, evaluation);
   return 0;
 }
