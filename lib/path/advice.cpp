@@ -154,7 +154,7 @@ std::size_t smallest_budget(short_of_room const& found) {
   of.add(now);
   of.add(last);
   constexpr std::size_t coarsest = std::size_t{64} << 10;
-  constexpr std::size_t finest = 256;
+  constexpr std::size_t finest = 1024;
   constexpr std::size_t fineness = 1024;
   auto settings = found.settings;
   settings.host_budget = byte_amount::exactly(found.pinned_bytes);

@@ -660,9 +660,10 @@ std::optional<out_of_device_memory> segments_core::advised(out_of_device_memory 
     }
     std::size_t const all = keep_all_bytes();
     constexpr std::size_t fineness = 1024;
+    constexpr std::size_t kib = 1024;
     rehearsal stage({.settings = own_session_->settings(),
                      .most_bytes = micro_batches * all,
-                     .unit_bytes = rounded(all / fineness),
+                     .unit_bytes = (all / fineness / kib + 1) * kib,
                      .pinned_bytes = 0,
                      .margin_bytes = largest,
                      .too_small_bytes = problem.limit_bytes()});

@@ -95,10 +95,10 @@ TEST(DoctorOomText, ReadsFerrysOwn) {
   read = parse_oom(
       "error: out of device memory: 64.0 KiB for 'h' (segment 3, micro-batch 0) do not fit the budget of 192 KiB, of "
       "which 0 B are in use by blocks and leases and 192 KiB are kept for backward; one segment needs at least 200 KiB "
-      "at once: raise FERRY_BUDGET. FERRY_BUDGET=262400 is enough for the step so far");
+      "at once: raise FERRY_BUDGET. FERRY_BUDGET=257KiB is enough for the step so far");
   ASSERT_TRUE(read);
   EXPECT_EQ(read->requested, 64ULL << 10);
-  EXPECT_EQ(read->smallest, 262400U);
+  EXPECT_EQ(read->smallest, 257ULL << 10);
   EXPECT_EQ(read->item, "h");
 
   read = parse_oom("out of device memory on NVIDIA L4: 3.00 GiB needed, 1.00 GiB free of 22.0 GiB; lower FERRY_BUDGET");
