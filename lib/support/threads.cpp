@@ -1,14 +1,16 @@
 #include "support/threads.hpp"
 
+#include <fmt/format.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <string_view>
 #include <thread>
-
-#include <sched.h>
 
 #include "support/parse.hpp"
 
@@ -44,7 +46,7 @@ unsigned cores_of_the_quota(std::string const& root, unsigned most) {
     auto const first = line.find(':');
     auto const second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    std::string const controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    auto const controllers = fmt::format(",{},", std::string_view(line).substr(first + 1, second - first - 1));
     std::string top = root + "/sys/fs/cgroup";
     if (controllers.find(",cpu,") != std::string::npos) {
       top += "/cpu";

@@ -55,7 +55,7 @@ std::string value_of(option_entry const& option) {
   if (option.kind == value_kind::words) {
     action = "_ferry_values";
     for (auto const& word : option.words) {
-      if (is_plain(word)) action += " " + escaped(word.ends_with("=FILE") ? word : typed_part(word), ":");
+      if (is_plain(word)) action += fmt::format(" {}", escaped(word.ends_with("=FILE") ? word : typed_part(word), ":"));
     }
   }
   return fmt::format("{}:{}:{}", option.optional_value ? ":" : "", escaped(option.placeholder, ":"), action);
