@@ -15,7 +15,8 @@
 //   step.end();
 //
 // The budget and everything else comes from FERRY_* variables; shares of FERRY_BUDGET are of what keeping everything
-// takes; without one, and without FERRY_POLICY, everything is kept. Memory is Ferry's, or the trainer's own arrays:
+// takes; without one, and without FERRY_POLICY, everything is kept. On the host device `auto` ferries nothing unless
+// FERRY_HOST_BUDGET is set: it is all the same memory there. Memory is Ferry's, or the trainer's own arrays:
 // pointers stay what they were, and pages go back to the system while their tensors are elsewhere. Functions run at
 // once, on the caller's thread, or enqueue work on a stream. A function may be run again for a segment, with the same
 // input: it must give the same bits, and write its output to `out`, which is another place then. FERRY_VERIFY=recipes

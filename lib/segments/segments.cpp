@@ -426,7 +426,11 @@ void segments_core::make_session() {
   // has to be decided.
   std::size_t const most = all + (verifies(chosen.verify, verify_mode::recipes) ? check_bytes() : 0);
   if (chosen.device_bytes == 0) chosen.device_bytes = most;
-  if (!given && chosen.policy.kind == policy_kind::automatic) chosen.policy.kind = policy_kind::keep;
+  bool const automatic = chosen.policy.kind == policy_kind::automatic;
+  if (!given && automatic) chosen.policy.kind = policy_kind::keep;
+  // What is ferried lies in the machine's memory, and on the host device the rest does too: nothing would be won.
+  bool const host_budget_given = !(chosen.host_budget == config().host_budget);
+  if (automatic && chosen.device == "host" && !host_budget_given) chosen.host_budget = {};
   std::size_t const unasked = std::clamp(chosen.device_bytes, all, most);
   chosen.budget = byte_amount::exactly(given ? std::min(chosen.budget.of(all), most) : unasked);
   if (chosen.pinned_bytes == 0) chosen.pinned_bytes = std::max<std::size_t>(all, std::size_t{1} << 20);

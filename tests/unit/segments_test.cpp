@@ -325,6 +325,19 @@ TEST(Segments, ABudgetOfMoreThanEverythingTakesNoMore) {
   EXPECT_EQ(trainer.it().in_session().stats().device.limit_bytes, trainer.it().keep_all_bytes());
 }
 
+/// Pinned memory is the machine's too, where the device's is.
+TEST(Segments, OnTheHostAutoFerriesNothingUnlessItIsTold) {
+  for (bool const told : {false, true}) {
+    auto settings = settings_for("auto", "60%");
+    if (told) settings.set("FERRY_HOST_BUDGET", "1MiB");
+    chain_trainer trainer(settings, memory_of::ferry, declared::whole);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(trainer.step(), by_hand());
+    auto const stats = trainer.it().in_session().stats();
+    EXPECT_EQ(stats.pinned.limit_bytes, told ? std::size_t{1} << 20 : 0U);
+    EXPECT_EQ(stats.device_to_host.transfers > 0, told);
+  }
+}
+
 /// Segments know a step before it has run: so what the first one is told is enough for all of them.
 TEST(Segments, TheBudgetThatTheFirstStepIsToldIsEnough) {
   for (auto const whose : {memory_of::ferry, memory_of::trainer}) {
