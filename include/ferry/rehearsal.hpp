@@ -16,10 +16,10 @@ namespace ferry {
 
 /// What is rehearsed, and what a budget may be.
 struct rehearsal_options {
-  config settings{};               ///< all but the budget and the device apply; nothing is written or logged
-  std::size_t most_bytes = 0;      ///< no larger budget is tried
-  std::size_t unit_bytes = 65536;  ///< budgets are multiples of it
-  std::size_t pinned_bytes = 0;    ///< what the device can pin; 0: as FERRY_PINNED_BYTES, or the host device's default
+  config settings{};             ///< all but the budget and the device apply; nothing is written or logged
+  std::size_t most_bytes = 0;    ///< no larger budget is tried
+  std::size_t unit_bytes = 0;    ///< budgets are multiples of it; 0: a thousandth of the most, 1 to 64 KiB
+  std::size_t pinned_bytes = 0;  ///< what the device can pin; 0: as FERRY_PINNED_BYTES, or the host device's default
   /// Added to what is found, for timings that no rehearsal has seen; not where everything is kept.
   std::size_t margin_bytes = 0;
   /// A budget that was not enough. If the rehearsals find no larger one, what they give is this and the margin.

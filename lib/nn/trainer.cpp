@@ -143,8 +143,10 @@ std::size_t largest_block_bytes(gpt_shape const& shape, int batch) {
 std::size_t smallest_budget(gpt_shape const& shape, int batch, std::uint32_t micro_batches, config settings,
                             std::size_t most_bytes) {
   constexpr int rehearsals = 3;  // the first finds out what later ones act on
-  rehearsal stage(
-      {.settings = std::move(settings), .most_bytes = most_bytes, .margin_bytes = largest_block_bytes(shape, batch)});
+  rehearsal stage({.settings = std::move(settings),
+                   .most_bytes = most_bytes,
+                   .unit_bytes = std::size_t{64} << 10,
+                   .margin_bytes = largest_block_bytes(shape, batch)});
   stream const compute(stage.on(), stream_kind::compute, "rehearsal");
   auto const idle = make_idle_ops();
   gpt model(stage.on(), compute, *idle, shape, batch);

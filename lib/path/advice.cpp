@@ -1,15 +1,12 @@
 #include "path/advice.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "ferry/rehearsal.hpp"
-#include "support/enough_words.hpp"
+#include "support/enough_memory.hpp"
 
 namespace ferry::path {
 
@@ -153,14 +150,10 @@ std::size_t smallest_budget(short_of_room const& found) {
   appetite of;
   of.add(now);
   of.add(last);
-  constexpr std::size_t coarsest = std::size_t{64} << 10;
-  constexpr std::size_t finest = 1024;
-  constexpr std::size_t fineness = 1024;
   auto settings = found.settings;
   settings.host_budget = byte_amount::exactly(found.pinned_bytes);
   rehearsal stage({.settings = std::move(settings),
                    .most_bytes = 2 * of.all_bytes,
-                   .unit_bytes = std::clamp(std::bit_floor(of.all_bytes / fineness), finest, coarsest),
                    .pinned_bytes = found.pinned_bytes,
                    .margin_bytes = 2 * of.largest_bytes,
                    .too_small_bytes = found.budget_bytes});
@@ -183,9 +176,7 @@ std::optional<out_of_device_memory> with_advice(out_of_device_memory const& prob
   if (enough == 0) return std::nullopt;
   bool const known = !found.tape.last().calls.empty();
   auto const* const what = known ? "steps like the last one, and for this one so far" : "the step so far";
-  return out_of_device_memory(
-      fmt::format("{}. {}", problem.what(), support::enough_words(enough, found.device_bytes, what)),
-      problem.needed_bytes(), problem.limit_bytes(), enough);
+  return support::with_enough(problem, enough, found.device_bytes, what);
 }
 
 }  // namespace ferry::path

@@ -68,6 +68,33 @@ recipe_checks::recipe_checks(device& on, config const& settings, store::tiered_s
   if (on_) ledger_.totals().recipe_checks.emplace();
 }
 
+/// What the recipe names and this step has not saved; or null.
+item_key const* recipe_checks::unknown_input(entry const& e) const {
+  for (auto const& key : e.rebuild.how->inputs.keys()) {
+    entry const* const input = store_.known(key);
+    if (input == nullptr || input->saved_in_step != ledger_.totals().steps) return &key;
+  }
+  return nullptr;
+}
+
+void recipe_checks::look_for_inputs(entry& e) {
+  e.rebuild.inputs_known = unknown_input(e) == nullptr;
+  if (!e.rebuild.inputs_known) with_unknown_inputs_.push_back(&e);
+}
+
+void recipe_checks::require_inputs() {
+  for (entry* const e : with_unknown_inputs_) {
+    item_key const* const unknown = e->rebuild.was_possible ? unknown_input(*e) : nullptr;
+    if (unknown == nullptr) continue;
+    throw recipe_error(
+        fmt::format("the recipe of {} names {} as an input, which this step has not saved; save that item, or name "
+                    "what the recipe reads",
+                    to_string(e->key), to_string(*unknown)));
+  }
+  for (entry* const e : with_unknown_inputs_) e->rebuild.inputs_known = e->rebuild.was_possible;
+  with_unknown_inputs_.clear();
+}
+
 void recipe_checks::fill(device_region const& block, stream_ref stream) {
   if (!device_.capabilities().holds_bytes || !is_over(stream) || !has_stage()) return;
   device_view const whole{block.address(), block.bytes()};
@@ -116,6 +143,7 @@ void recipe_checks::check(turn& of, subject const& item, stream_ref stream, reci
 }
 
 void recipe_checks::end_step() noexcept {
+  with_unknown_inputs_.clear();
   if (!on_) return;
   auto& counts = *ledger_.totals().recipe_checks;
   constexpr std::uint64_t steps_remembered = 8;

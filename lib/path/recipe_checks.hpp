@@ -1,5 +1,5 @@
-// Recipe checks, with FERRY_VERIFY=recipes: a recipe runs while its item is still there, and what it writes is compared
-// with the item, byte by byte.
+// Recipe checks. Always: what a recipe names as its inputs has to be saved in the same step. With FERRY_VERIFY=recipes:
+// a recipe runs while its item is still there, and what it writes is compared with the item, byte by byte.
 //
 // It writes into free memory of the budget and reads the inputs where they are: nothing makes way for a check. Blocks
 // are handed out with a pattern in them, and so is what the recipe writes to: what neither forward nor the recipe
@@ -32,6 +32,13 @@ class recipe_checks {
 
   recipe_checks(device& on, config const& settings, store::tiered_store& store, observe::ledger& ledger);
 
+  /// Of an item that is saved with a recipe. Its inputs may be saved after it: at the step's end all of them must have
+  /// been. To be asked once, as long as the recipe names the same ones.
+  void look_for_inputs(store::entry& e);
+  /// Throws: `recipe_error` for an input that the step has not saved.
+  void require_inputs();
+
+  /// FERRY_VERIFY has `recipes`: what follows is for then.
   [[nodiscard]] bool on() const noexcept { return on_; }
 
   /// An item's bytes, whether it is saved already or about to be.
@@ -50,7 +57,7 @@ class recipe_checks {
   [[nodiscard]] bool wants(store::entry const& e) const;
   /// Of an item that has come back, as `at_save`. Requires: nothing moves it.
   void at_restore(store::entry& e, stream_ref stream);
-  /// Counts what could not be checked in its turn.
+  /// The step is over, one way or another: counts what could not be checked in its turn.
   void end_step() noexcept;
 
  private:
@@ -65,6 +72,7 @@ class recipe_checks {
   };
   class borrowed;
 
+  [[nodiscard]] item_key const* unknown_input(store::entry const& e) const;
   void check(turn& of, subject const& item, stream_ref stream, recipe& how);
   [[nodiscard]] outcome compare(subject const& item, stream_ref stream, recipe& how);
   [[nodiscard]] bool is_over(stream_ref stream);
@@ -80,6 +88,7 @@ class recipe_checks {
   bool const on_;
   store::tiered_store& store_;
   observe::ledger& ledger_;
+  std::vector<store::entry*> with_unknown_inputs_;  // saved in this step: they name what was not saved by then
   std::unordered_map<item_key, turn> turns_;
   // Made when they are first needed.
   std::optional<stream> copies_;

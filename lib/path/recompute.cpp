@@ -105,35 +105,6 @@ void session_core::recompute(entry& e, stream_ref stream, reason why, outlook co
   ledger_.count(why, e, seen);
 }
 
-/// What the recipe names and this step has not saved; or null.
-item_key const* session_core::unknown_input(entry const& e) {
-  for (auto const& key : e.rebuild.how->inputs.keys()) {
-    entry const* const input = store_.known(key);
-    if (input == nullptr || input->saved_in_step != ledger_.totals().steps) return &key;
-  }
-  return nullptr;
-}
-
-/// Inputs may be saved after the item: at the step's end all of them must have been. Looks but once, as long as a
-/// recipe names the same ones.
-void session_core::look_for_inputs(entry& e) {
-  e.rebuild.inputs_known = unknown_input(e) == nullptr;
-  if (!e.rebuild.inputs_known) with_unknown_inputs_.push_back(&e);
-}
-
-void session_core::require_inputs() {
-  for (entry* const e : with_unknown_inputs_) {
-    item_key const* const unknown = e->rebuild.was_possible ? unknown_input(*e) : nullptr;
-    if (unknown == nullptr) continue;
-    throw recipe_error(
-        fmt::format("the recipe of {} names {} as an input, which this step has not saved; save that item, or name "
-                    "what the recipe reads",
-                    to_string(e->key), to_string(*unknown)));
-  }
-  for (entry* const e : with_unknown_inputs_) e->rebuild.inputs_known = e->rebuild.was_possible;
-  with_unknown_inputs_.clear();
-}
-
 entry& session_core::require_input(entry const& e, item_key const& key) {
   if (entry* const input = store_.find(key)) return *input;
   throw recipe_error(fmt::format("the recipe of {} needs {}, which is not saved; save it first and release it last",

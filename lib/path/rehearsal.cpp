@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "ferry/error.hpp"
@@ -13,7 +14,9 @@ namespace {
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) noexcept { return (bytes + unit - 1) / unit * unit; }
 
 rehearsal_options checked(rehearsal_options how) {
-  if (how.most_bytes == 0 || how.unit_bytes == 0) throw invalid_argument("rehearsal: a budget of at most zero bytes");
+  if (how.most_bytes == 0) throw invalid_argument("rehearsal: a budget of at most zero bytes");
+  if (how.unit_bytes == 0)
+    how.unit_bytes = std::clamp<std::size_t>(std::bit_floor(how.most_bytes / 1024), 1 << 10, 64 << 10);
   auto& settings = how.settings;
   std::size_t const pinned_bytes =
       settings.pinned_bytes != 0 ? settings.pinned_bytes : host_device_options{}.pinned_bytes;

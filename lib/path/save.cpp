@@ -101,7 +101,7 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
     if (e.rebuild.how == nullptr) e.rebuild.how = std::make_unique<recipe>();
     bool const known = e.rebuild.inputs_known && std::ranges::equal(e.rebuild.how->inputs.keys(), how.inputs.keys());
     *e.rebuild.how = std::move(how);
-    if (!known) look_for_inputs(e);
+    if (!known) checks_.look_for_inputs(e);
   }
   if (on_release) e.on_release = std::move(on_release);
   e.rebuild.was_possible = e.rebuild.possible;

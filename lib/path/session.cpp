@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 
 #include "ferry/error.hpp"
 #include "path/advice.hpp"
 #include "path/session_core.hpp"
+#include "support/enough_memory.hpp"
 #include "support/explain.hpp"
 #include "support/pause.hpp"
 
@@ -162,15 +162,13 @@ void session_core::finish_log() noexcept {
 }
 
 std::optional<out_of_device_memory> session_core::advised(out_of_device_memory const& problem) noexcept {
-  // Recipes and others' sessions may have thrown it too.
-  bool const ours = typeid(problem) == typeid(out_of_device_memory) &&
-                    problem.limit_bytes() == store_.device_tier().bytes().limit_bytes();
-  if (!ours || !tape_.may_tell()) return std::nullopt;
+  std::size_t const budget_bytes = store_.device_tier().bytes().limit_bytes();
+  if (!support::is_of_budget(problem, budget_bytes) || !tape_.may_tell()) return std::nullopt;
   try {
     return with_advice(problem, {.settings = settings_,
                                  .tape = tape_,
                                  .device_bytes = device_.capabilities().device_bytes,
-                                 .budget_bytes = store_.device_tier().bytes().limit_bytes(),
+                                 .budget_bytes = budget_bytes,
                                  .pinned_bytes = store_.pinned_tier().bytes().limit_bytes(),
                                  .placed_by_others = adaptation_.follows_given_plan() || policy_.has_function()});
   } catch (std::exception const& cause) {
@@ -251,7 +249,7 @@ void session_core::end_step() {
   require_step("end_step");
   progress();
   bool const restored = order_.restored_any();
-  if (!evaluating() && restored) require_inputs();  // else the step goes on, or is abandoned
+  if (!evaluating() && restored) checks_.require_inputs();  // else the step goes on, or is abandoned
   if (!evaluating() && restored) clock_.end_step(store_.events());
   for (auto& e : store_.live()) {
     if (!evaluating() && !e.course.restored) ledger_.count(reason::unused_at_end_of_step, e);
@@ -298,9 +296,8 @@ void session_core::leave_step(bool whole) {
   step_.reset();
   clock_.declare(false);
   release_everything();
-  with_unknown_inputs_.clear();
+  checks_.end_step();
   if (training) {
-    checks_.end_step();
     ledger_.steps().end_step(transfers_.link().counters(copy_direction::device_to_host).bytes_per_us / 1000,
                              transfers_.link().counters(copy_direction::host_to_device).bytes_per_us / 1000);
     scratch_.end_step();

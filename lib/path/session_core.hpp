@@ -155,9 +155,6 @@ class session_core final : private room_path {
                   bool ahead);
   void recompute_ahead(stream_ref stream, double idle_us);
   [[nodiscard]] entry& require_input(entry const& e, item_key const& key);
-  [[nodiscard]] item_key const* unknown_input(entry const& e);
-  void look_for_inputs(entry& e);
-  void require_inputs();
   bool rebuild_ahead(entry& e, stream_ref stream, reason why, outlook const& seen = {});
   [[noreturn]] void throw_cycle(entry const& e) const;
 
@@ -225,7 +222,6 @@ class session_core final : private room_path {
   };
   std::optional<pending_budget> pending_budget_;
   bool prefetch_due_ = false;
-  std::vector<entry*> with_unknown_inputs_;  // saved in this step: their recipes name what was not saved by then
 
   scratch scratch_;
   recipe_checks checks_;

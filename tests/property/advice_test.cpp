@@ -74,39 +74,42 @@ std::size_t told_by(session& on, world& in, stream const& compute) {
 
 class Advice : public ::testing::TestWithParam<bool> {
  protected:
-  [[nodiscard]] static bool threads() { return GetParam(); }
-  [[nodiscard]] static std::uint64_t trainers() { return threads() ? 60 : 400; }
+  /// `run` is given each trainer's world, and counts in `told_` how often one was told.
+  template <typename Run>
+  void expect_of_each(Run run) {
+    bool const threads = GetParam();
+    std::uint64_t const trainers = threads ? 60 : 400;
+    for (std::uint64_t seed = 1; seed <= trainers && !HasFatalFailure(); ++seed) {
+      world in(seed, threads);
+      SCOPED_TRACE("seed " + std::to_string(seed) + " policy " +
+                   std::to_string(static_cast<int>(in.settings.policy.kind)));
+      stream const compute(*in.on, stream_kind::compute, "compute");
+      run(in, compute);
+    }
+    std::printf("%llu were told\n", static_cast<unsigned long long>(told_));
+    EXPECT_GT(told_, trainers / 4);
+  }
+
+  std::uint64_t told_ = 0;
 };
 
 TEST_P(Advice, IsEnoughForStepsThatAreKnown) {
-  std::uint64_t told = 0;
-  for (std::uint64_t seed = 1; seed <= trainers(); ++seed) {
-    world in(seed, threads());
-    SCOPED_TRACE("seed " + std::to_string(seed) + " policy " +
-                 std::to_string(static_cast<int>(in.settings.policy.kind)));
-    stream const compute(*in.on, stream_kind::compute, "compute");
+  expect_of_each([&](world& in, stream const& compute) {
     session on = in.make(2 * in.trainer.all_bytes());
     for (int i = 0; i < 2; ++i) ASSERT_EQ(told_by(on, in, compute), 0U);
     on.set_budget(byte_amount::exactly(
         static_cast<std::size_t>(in.roll.between(0.02, 0.3) * static_cast<double>(in.trainer.all_bytes()))));
     std::size_t enough = 0;
     for (int i = 0; i < 3 && enough == 0; ++i) enough = told_by(on, in, compute);
-    if (enough == 0) continue;
-    ++told;
+    if (enough == 0) return;
+    ++told_;
     on.set_budget(byte_amount::exactly(enough));
     for (int i = 0; i < steps_after; ++i) ASSERT_EQ(told_by(on, in, compute), 0U) << enough << " bytes, step " << i;
-  }
-  std::printf("%llu were told\n", static_cast<unsigned long long>(told));
-  EXPECT_GT(told, trainers() / 4);
+  });
 }
 
 TEST_P(Advice, IsEnoughForAFirstStepAsFarAsItWent) {
-  std::uint64_t told = 0;
-  for (std::uint64_t seed = 1; seed <= trainers(); ++seed) {
-    world in(seed, threads());
-    SCOPED_TRACE("seed " + std::to_string(seed) + " policy " +
-                 std::to_string(static_cast<int>(in.settings.policy.kind)));
-    stream const compute(*in.on, stream_kind::compute, "compute");
+  expect_of_each([&](world& in, stream const& compute) {
     std::size_t budget = in.trainer.all_bytes() / 40 + 256;
     std::size_t calls = 0;
     // Each time it goes farther, and in the end through.
@@ -114,14 +117,12 @@ TEST_P(Advice, IsEnoughForAFirstStepAsFarAsItWent) {
       session on = in.make(budget);
       std::size_t const enough = told_by(on, in, compute);
       if (enough == 0) break;
-      ++told;
+      ++told_;
       ASSERT_TRUE(tries == 0 || in.trainer.calls() > calls) << budget << " bytes, " << calls << " calls";
       calls = in.trainer.calls();
       budget = enough;
     }
-  }
-  std::printf("%llu were told\n", static_cast<unsigned long long>(told));
-  EXPECT_GT(told, trainers() / 4);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(, Advice, ::testing::Bool(),
