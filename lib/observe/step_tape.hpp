@@ -16,18 +16,18 @@
 
 namespace ferry::observe {
 
-/// One call of the trainer's.
+/// One call of the trainer's. There are several for each item of each step, so it is small.
 struct asked {
   enum class what : std::uint8_t {
     allocate,     // bytes, as slot
     allocate_at,  // the same in memory of the trainer's
     free,         // slot
     save,         // item, of slot
-    adopt,        // item, in memory of the trainer's
+    adopt,        // item, in memory of the trainer's: bytes
     end_lease,    // item
     restore,      // item
     release,      // item
-    enter,        // pass `way` of a segment
+    enter,        // pass `way` of segment and micro-batch
     leave,
   };
 
@@ -36,13 +36,13 @@ struct asked {
   bool has_recipe = false;            // of `save` and `adopt`
   placement where = placement::keep;  // the same: as decided
   pass way = pass::forward;
-  std::uint8_t stream = 0;  // place among the tape's streams
-  std::uint32_t slot = 0;
+  std::uint8_t stream = 0;       // place among the tape's streams
+  std::uint32_t slot = 0;        // of a block; of `enter`: the micro-batch
+  std::uint32_t segment = 0;     // of `enter`
   store::entry* item = nullptr;  // stays known for some steps
   std::size_t bytes = 0;
-  std::uint32_t segment = 0;
-  std::uint32_t micro_batch = 0;
 };
+static_assert(sizeof(asked) <= 32);
 
 /// The calls of a step.
 struct taped_step {
@@ -78,10 +78,10 @@ class step_tape {
   }
 
   /// Gives the call's place on the tape.
-  std::size_t note(asked call, stream_ref stream) noexcept {
+  std::size_t note(asked call, stream_ref stream = {}) noexcept {
     if (!running_) return 0;
     try {
-      call.stream = place_of(stream);
+      if (stream) call.stream = place_of(stream);
       if (now_.calls.size() < most_calls)
         now_.calls.push_back(call);
       else
@@ -107,7 +107,7 @@ class step_tape {
     one.answered = true;
   }
   /// A call that is over already.
-  void did(asked call, stream_ref stream) noexcept {
+  void did(asked call, stream_ref stream = {}) noexcept {
     call.answered = true;
     note(call, stream);
   }

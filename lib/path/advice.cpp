@@ -84,7 +84,7 @@ class tape_player {
         if (on_.state(call.item->key)) on_.release(call.item->key);
         break;
       case asked::what::enter:
-        on_.enter_segment(call.way, call.segment, on, call.micro_batch);
+        on_.enter_segment(call.way, call.segment, on, call.slot);
         break;
       case asked::what::leave:
         on_.leave_segment();

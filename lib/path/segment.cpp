@@ -15,8 +15,7 @@ void session_core::enter_segment(pass which, item_key const& place, stream_ref s
   }
   if (!evaluating() && !clock_.is_in(which, place)) begin_segment(which, place, stream);
   clock_.declare(true);
-  tape_.did({.call = asked::what::enter, .way = which, .segment = place.segment, .micro_batch = place.micro_batch},
-            stream);
+  tape_.did({.call = asked::what::enter, .way = which, .slot = place.micro_batch, .segment = place.segment}, stream);
 }
 
 void session_core::leave_segment() noexcept {

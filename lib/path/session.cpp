@@ -391,6 +391,7 @@ void session_core::release(item_key const& key) {
   entry& e = require(key);
   ledger_.met(item_event::release_asked, e);
   e.course.release_asked = true;
+  tape_.did({.call = asked::what::release, .item = &e});
   release_if_unused(e);
   see_to_others("release");
 }

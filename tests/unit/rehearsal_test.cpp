@@ -161,6 +161,20 @@ TEST_F(AdviceTest, IsGivenOnceAStepAndNotWhereItIsOff) {
   session_->abandon_step();
 }
 
+/// What is released makes room, and its name is free again.
+TEST_F(AdviceTest, KnowsWhatWasReleased) {
+  start(policy_kind::keep, 2);
+  session_->begin_step();
+  for (int i = 0; i < 4; ++i) {
+    save_filled({0, 0, "h"}, std::byte{1});
+    restore_and_release({0, 0, "h"}, std::byte{1});
+  }
+  save_filled({0, 1, "h"}, std::byte{1});
+  expect_error<out_of_device_memory>([&] { (void)session_->allocate(2 * item_bytes, *stream_); },
+                                     "FERRY_BUDGET=192KiB is enough");
+  session_->abandon_step();
+}
+
 /// What a step did without is not asked again, and need not be known any more.
 TEST_F(AdviceTest, LeavesOutWhatAWholeStepDidWithout) {
   start(policy_kind::keep, 4);
