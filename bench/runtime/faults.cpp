@@ -37,7 +37,7 @@ hardware with_fault(hardware on, fault const& which) {
 
 std::vector<planning::link_stall> stalls_of(judged_chain const& chain, fault const& which, std::uint32_t faulty_step) {
   if (!which.stalls) return {};
-  testing::chance chance(seed_of(chain.name) + faulty_step);
+  testing::random_source chance(seed_of(chain.name) + faulty_step);
   auto const segments = static_cast<double>(chain.step.segments.size());
   double const segment_s = 1e-6 * chain.segment_us();
   std::vector<planning::link_stall> drawn(chance.count(1, 2));

@@ -13,9 +13,12 @@
 #include "ferry/cuda_device.hpp"
 #include "nn/error_bounds.hpp"
 #include "nn/ops_fixture.hpp"
+#include "support/same_bits.hpp"
 
 namespace ferry::nn::testing {
 namespace {
+
+using ferry::testing::same_bits;
 
 /// What a run gave, with what it should have given.
 struct result {
@@ -31,12 +34,6 @@ using experiment = std::function<results(kernel_bench& bench)>;
 results run_on(launch_way const& how, experiment const& what) {
   kernel_bench bench(how);
   return what(bench);
-}
-
-bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
-           return __builtin_bit_cast(std::uint32_t, x) == __builtin_bit_cast(std::uint32_t, y);
-         });
 }
 
 void expect_same_bits(results const& a, results const& b) {

@@ -19,9 +19,12 @@
 #include "ferry/nn/staging.hpp"
 #include "nn/error_bounds.hpp"
 #include "nn/ops_fixture.hpp"
+#include "support/same_bits.hpp"
 
 namespace ferry::nn::testing {
 namespace {
+
+using ferry::testing::same_bits;
 
 constexpr std::size_t device_bytes = std::size_t{256} << 20;
 
@@ -74,12 +77,6 @@ class scene {
   staging staging_;
   std::vector<memory> memory_;
 };
-
-bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
-           return __builtin_bit_cast(std::uint32_t, x) == __builtin_bit_cast(std::uint32_t, y);
-         });
-}
 
 void expect_no_mistakes() {
   for (auto const& mistake : cudasim::violations()) ADD_FAILURE() << mistake;

@@ -15,7 +15,7 @@ std::uintptr_t number_of(Handle handle) {
 }
 
 template <typename Handle>
-Handle handle_of(std::uintptr_t number) {
+Handle graph_handle(std::uintptr_t number) {
   return reinterpret_cast<Handle>(number << 8U);
 }
 
@@ -50,7 +50,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* pGraph) {
     if (error != cudaSuccess) return error;
     work_list work;
     cudaError_t const ended = sim().captures.end(*found, work);
-    if (ended == cudaSuccess) *pGraph = handle_of<cudaGraph_t>(sim().graphs.add(std::move(work)));
+    if (ended == cudaSuccess) *pGraph = graph_handle<cudaGraph_t>(sim().graphs.add(std::move(work)));
     return ended;
   });
 }
@@ -77,7 +77,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
   return api_call("cudaGraphInstantiate", call_rules{}, [&] {
     auto const work = sim().graphs.find(number_of(graph));
     if (pGraphExec == nullptr || work == nullptr) return cudaErrorInvalidValue;
-    *pGraphExec = handle_of<cudaGraphExec_t>(sim().graphs.add(*work));
+    *pGraphExec = graph_handle<cudaGraphExec_t>(sim().graphs.add(*work));
     return cudaSuccess;
   });
 }

@@ -11,7 +11,7 @@ namespace cudasim {
 namespace {
 
 template <typename Handle>
-Handle handle_of(std::uintptr_t number) {
+Handle odd_handle(std::uintptr_t number) {
   return reinterpret_cast<Handle>((number << 8U) + 0xC0DA0000U);  // looks like no address, and not like 0, 1 or 2
 }
 
@@ -80,7 +80,7 @@ cudaError_t submit(stream_state& on, operation work) {
 
 cudaStream_t stream_table::create(device_state& on, runner& by) {
   std::lock_guard const lock(mutex_);
-  auto const handle = handle_of<cudaStream_t>(++made_);
+  auto const handle = odd_handle<cudaStream_t>(++made_);
   ferry::label const name(std::to_string(made_) + " of device " + std::to_string(on.index));
   live_[handle] = &states_.emplace_back(handle, on, name, by.add_line(on, name));
   return handle;
@@ -133,7 +133,7 @@ cudaEvent_t event_table::create(device_state& on, bool timed, runner& by) {
   made->recorded = false;
   made->capture = 0;
   by.begin(*made);
-  auto const handle = handle_of<cudaEvent_t>(++made_);
+  auto const handle = odd_handle<cudaEvent_t>(++made_);
   live_[handle] = made;
   return handle;
 }

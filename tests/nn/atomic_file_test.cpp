@@ -3,11 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "ferry/nn/file_error.hpp"
+#include "support/file_size_limit.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -25,16 +24,18 @@ using ferry::nn::atomic_file;
 using ferry::nn::file_error;
 using ferry::nn::require_writable;
 using ferry::testing::in_quotes;
+using ferry::testing::file_size_limit;
+using ferry::testing::names_in;
 using ferry::testing::read_file;
 using ferry::testing::temporary_folder;
 using ferry::testing::write_file;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::span<std::byte const> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -44,37 +45,11 @@ void save(fs::path const& file, std::string_view text) {
   saved.commit();
 }
 
-std::vector<std::string> names_in(fs::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
-  return names;
-}
-
 std::string error_of(auto const& call) { return ferry::testing::message_of<file_error>(call); }
 
 std::string error_of_asking(fs::path const& file) {
   return error_of([&] { require_writable(file); });
 }
-
-/// While it lives, no file of this process grows beyond `bytes`: writing more fails as on a full disk.
-class file_size_limit {
- public:
-  explicit file_size_limit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit const limited{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limited);
-  }
-  file_size_limit(file_size_limit const&) = delete;
-  file_size_limit& operator=(file_size_limit const&) = delete;
-  ~file_size_limit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    static_cast<void>(std::signal(SIGXFSZ, handler_));
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 /// While it lives, the process is nobody in particular: permissions hold for root's tests too.
 class without_privilege {
@@ -136,7 +111,7 @@ TEST(AtomicFile, TemporariesStandBesideTheTargetAndDoNotMeet) {
   atomic_file first(folder / "a");
   atomic_file second(folder / "a");
   EXPECT_THAT(names_in(folder.path()),
-              AllOf(testing::SizeIs(2), testing::Each(StartsWith(".a.tmp-" + std::to_string(::getpid())))));
+              AllOf(::testing::SizeIs(2), ::testing::Each(StartsWith(".a.tmp-" + std::to_string(::getpid())))));
   first.write(bytes_of("first"));
   second.write(bytes_of("second"));
   second.commit();

@@ -17,11 +17,6 @@ using namespace ferry::nn::testing;
 
 constexpr int steps = 15;
 
-token_data const& text() {
-  static token_data const data = token_data::shipped();
-  return data;
-}
-
 struct outcome {
   std::vector<double> losses;
   std::vector<float> weights;

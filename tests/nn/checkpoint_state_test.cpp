@@ -2,10 +2,8 @@
 // told so, and a disk that is full leaves the state that was there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -19,6 +17,7 @@
 #include "ferry/nn/safetensors.hpp"
 #include "nn/ops_fixture.hpp"
 #include "nn/training_fixture.hpp"
+#include "support/file_size_limit.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -28,38 +27,14 @@ using namespace ferry::nn;
 using namespace ferry::nn::testing;
 using ferry::testing::in_quotes;
 using ferry::testing::message_of;
+using ferry::testing::file_size_limit;
+using ferry::testing::names_in;
 using ferry::testing::read_file;
 using ferry::testing::temporary_folder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-/// While it lives, no file of this process grows beyond `bytes`: writing more fails as on a full disk.
-class file_size_limit {
- public:
-  explicit file_size_limit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit const limited{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limited);
-  }
-  file_size_limit(file_size_limit const&) = delete;
-  file_size_limit& operator=(file_size_limit const&) = delete;
-  ~file_size_limit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    static_cast<void>(std::signal(SIGXFSZ, handler_));
-  }
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
-
-std::vector<std::string> names_in(std::filesystem::path const& folder) {
-  std::vector<std::string> names;
-  for (auto const& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
-  return names;
-}
 
 /// The state file of a run with a narrow model, whose tensors have gaps between them.
 class StateFile : public ::testing::Test {

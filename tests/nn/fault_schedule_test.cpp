@@ -35,11 +35,6 @@ using ferry::testing::for_each_schedule;
 using ferry::testing::mixed;
 using ferry::testing::order_violations;
 
-token_data const& text() {
-  static token_data const data = token_data::shipped();
-  return data;
-}
-
 gpt_shape shape_of(std::uint64_t seed) {
   return small_shape(seed % 2 == 0 ? attention_form::tiled : attention_form::whole);
 }

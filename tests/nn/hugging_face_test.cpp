@@ -33,7 +33,7 @@ TEST_P(HuggingFace, AgreesOnLossAndGradients) {
                               .tied = true,
                               .attention = GetParam()}));
   constexpr int B = 2;
-  auto const on = testing::make_checked_host({.device_bytes = 4 << 20, .pinned_bytes = 16 << 20});
+  auto const on = ferry::testing::make_checked_host({.device_bytes = 4 << 20, .pinned_bytes = 16 << 20});
   {
     stream const compute(*on, stream_kind::compute, "compute");
     auto const with = make_host_ops(*on);
@@ -76,7 +76,7 @@ TEST_P(HuggingFace, AgreesOnLossAndGradients) {
       }
     }
   }
-  EXPECT_TRUE(testing::order_violations(*on).empty());
+  EXPECT_TRUE(ferry::testing::order_violations(*on).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(BothForms, HuggingFace, ::testing::Values(attention_form::whole, attention_form::tiled),

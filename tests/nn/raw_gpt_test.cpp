@@ -30,7 +30,7 @@ TEST_P(RawGpt, GivesTheSameBits) {
                         .attention = GetParam().attention};
   constexpr int B = 2;
   constexpr int rows = 140;
-  auto const on = testing::make_checked_host({.device_bytes = 32 << 20, .pinned_bytes = 32 << 20});
+  auto const on = ferry::testing::make_checked_host({.device_bytes = 32 << 20, .pinned_bytes = 32 << 20});
   {
     stream const compute(*on, stream_kind::compute, "compute");
     auto const with = make_host_ops(*on);
@@ -64,7 +64,7 @@ TEST_P(RawGpt, GivesTheSameBits) {
     memory const there(*on, memory_space::device, 2 * rows * sizeof(std::int32_t));
     between.upload(there.data(), tokens.data(), rows * sizeof(std::int32_t));
     between.upload(there.as<std::int32_t>() + rows, targets.data(), rows * sizeof(std::int32_t));
-    testing::raw_gpt raw(*on, compute, *with, shape, B);
+    ferry::testing::raw_gpt raw(*on, compute, *with, shape, B);
     with->set_to_zero(compute, model.gradients().as<float>(), weights.size());
     raw.pass(model.parameters().as<float>(), model.gradients().as<float>(), there.as<std::int32_t>(),
              there.as<std::int32_t>() + rows);
@@ -74,7 +74,7 @@ TEST_P(RawGpt, GivesTheSameBits) {
     auto const by_hand = gradients();
     EXPECT_EQ(std::memcmp(by_ferry.data(), by_hand.data(), by_hand.size() * sizeof(float)), 0);
   }
-  EXPECT_TRUE(testing::order_violations(*on).empty());
+  EXPECT_TRUE(ferry::testing::order_violations(*on).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, RawGpt,

@@ -35,13 +35,13 @@ using ferry::testing::message_of;
 using ferry::testing::read_file;
 using ferry::testing::temporary_folder;
 using ferry::testing::write_file;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::Pair;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
 
 using shape = std::vector<std::size_t>;
 
@@ -65,7 +65,7 @@ std::string error_of(std::string const& bytes) {
   write_file(file, bytes);
   std::string const message = message_of<file_error>([&] { safetensors_file{file}; });
   std::string const start = in_quotes(file) + ": ";
-  EXPECT_THAT(message, testing::StartsWith(start)) << "for " << bytes.substr(0, 200);
+  EXPECT_THAT(message, ::testing::StartsWith(start)) << "for " << bytes.substr(0, 200);
   EXPECT_THAT(message, Not(HasSubstr("\n")));
   return message.size() < start.size() ? message : message.substr(start.size());
 }

@@ -15,11 +15,6 @@ using namespace ferry;
 using namespace ferry::nn;
 using namespace ferry::nn::testing;
 
-token_data const& text() {
-  static token_data const data = token_data::shipped();
-  return data;
-}
-
 bool budget_works(gpt_shape const& shape, policy_choice policy, std::uint32_t accumulate, std::size_t bytes) {
   training_world world(shape, small_batch, {.accumulate = accumulate});
   try {

@@ -30,8 +30,8 @@ using ferry::testing::in_quotes;
 using ferry::testing::message_of;
 using ferry::testing::temporary_folder;
 using ferry::testing::write_file;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 struct batch_values {
   std::vector<std::int32_t> tokens;
@@ -56,7 +56,7 @@ std::string file_bytes(std::vector<std::uint32_t> const& tokens, std::size_t byt
 }
 
 /// The tokens 0, 1, 2 and so on: a token tells where it was.
-token_data counted(std::size_t count) {
+token_data counted_up_to(std::size_t count) {
   std::vector<std::uint32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 0u);
   temporary_folder const folder;
@@ -64,7 +64,7 @@ token_data counted(std::size_t count) {
   return token_data::from_tokens(folder / "f", token_width::u32, count);
 }
 
-/// The first tokens of the windows of a batch of `counted`.
+/// The first tokens of the windows of a batch of `counted_up_to`.
 std::vector<std::int32_t> starts_of(token_data const& data, split part, std::uint64_t seed, std::uint64_t index,
                                     std::size_t batch, std::size_t context) {
   auto const values = batch_of(data, part, seed, index, batch, context);
@@ -205,14 +205,14 @@ TEST(TokenData, TheFileIsNotNeededAfterReading) {
 
 // A change here breaks every run that was to be resumed.
 TEST(TokenData, DrawsTheSameOnEveryMachine) {
-  auto const data = counted(100'000);
+  auto const data = counted_up_to(100'000);
   EXPECT_THAT(starts_of(data, split::training, 1, 0, 4, 8), ElementsAre(62'410, 38'085, 10'177, 77'100));
   EXPECT_THAT(starts_of(data, split::training, 1, 7, 4, 8), ElementsAre(87'060, 85'142, 37'137, 62'288));
   EXPECT_THAT(starts_of(data, split::validation, 1, 0, 4, 8), ElementsAre(90'000, 96'175, 92'358, 98'534));
 }
 
 TEST(TokenData, SeedsIndicesAndRowsDrawOtherWindows) {
-  auto const data = counted(1'000'000);
+  auto const data = counted_up_to(1'000'000);
   std::set<std::int32_t> starts;
   std::size_t drawn = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
@@ -227,7 +227,7 @@ TEST(TokenData, SeedsIndicesAndRowsDrawOtherWindows) {
 }
 
 TEST(TokenData, TrainingWindowsLieEverywhere) {
-  auto const data = counted(1000);
+  auto const data = counted_up_to(1000);
   constexpr std::size_t batch = 20'000;
   std::vector<int> hits(900 - 4);
   for (std::int32_t const start : starts_of(data, split::training, 3, 5, batch, 4)) ++hits.at(start);
@@ -237,7 +237,7 @@ TEST(TokenData, TrainingWindowsLieEverywhere) {
 }
 
 TEST(TokenData, ValidationWindowsAreSpreadEvenly) {
-  auto const data = counted(100'000);
+  auto const data = counted_up_to(100'000);
   for (std::size_t const windows : {4u, 10u, 64u, 100u}) {
     auto starts = starts_of(data, split::validation, 0, 0, windows, 16);
     std::sort(starts.begin(), starts.end());
@@ -251,7 +251,7 @@ TEST(TokenData, ValidationWindowsAreSpreadEvenly) {
 }
 
 TEST(TokenData, ValidationGoesOnFromBatchToBatchWhateverTheSeed) {
-  auto const data = counted(100'000);
+  auto const data = counted_up_to(100'000);
   auto const all = starts_of(data, split::validation, 0, 0, 8, 16);
   EXPECT_THAT(starts_of(data, split::validation, 5, 1, 4, 16), ElementsAre(all[4], all[5], all[6], all[7]));
 }
@@ -274,7 +274,7 @@ asked draw_asked() {
 RC_GTEST_PROP(TokenDataProperty, BatchesAreWindowsOfTheirSplitMovedOnByOne, ()) {
   auto const [count, context, batch, seed, index] = draw_asked();
   auto const part = *rc::gen::element(split::training, split::validation);
-  auto const data = counted(count);
+  auto const data = counted_up_to(count);
   RC_ASSERT(data.size(split::training) + data.size(split::validation) == count);
   auto const first = static_cast<std::int32_t>(part == split::training ? 0 : data.size(split::training));
   auto const end = first + static_cast<std::int32_t>(data.size(part));
@@ -294,10 +294,10 @@ RC_GTEST_PROP(TokenDataProperty, BatchesAreWindowsOfTheirSplitMovedOnByOne, ()) 
 RC_GTEST_PROP(TokenDataProperty, ABatchDependsOnNothingBeforeIt, ()) {
   auto const [count, context, batch, seed, index] = draw_asked();
   auto const part = *rc::gen::element(split::training, split::validation);
-  auto const going_on = counted(count);
+  auto const going_on = counted_up_to(count);
   for (std::uint64_t before = 1; before < 4; ++before) batch_of(going_on, part, seed, index - before, batch, context);
   RC_ASSERT(batch_of(going_on, part, seed, index, batch, context) ==
-            batch_of(counted(count), part, seed, index, batch, context));
+            batch_of(counted_up_to(count), part, seed, index, batch, context));
 }
 
 }  // namespace

@@ -28,11 +28,6 @@ using namespace ferry;
 using namespace ferry::nn;
 using namespace ferry::nn::testing;
 
-token_data const& text() {
-  static token_data const data = token_data::shipped();
-  return data;
-}
-
 /// Trains in a session of its own, in which everything stays on the device.
 std::vector<double> losses_of(training_world& world, int steps) {
   session on(*world.on, session_settings({policy_kind::keep}));

@@ -5,21 +5,29 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "ferry/ferry.hpp"
 #include "ferry/nn/trainer.hpp"
 #include "nn/ops_fixture.hpp"
+#include "support/same_bits.hpp"
 
 namespace ferry::nn::testing {
+
+using ferry::testing::same_bits;
 
 /// Four blocks, a vocabulary for the shipped text, and items of 4 to 16 KiB.
 inline gpt_shape small_shape(attention_form attention = attention_form::tiled) {
   return {.layers = 4, .width = 32, .heads = 2, .context = 16, .vocabulary = 256, .attention = attention};
 }
 inline constexpr int small_batch = 2;
+
+/// The shipped one.
+inline token_data const& text() {
+  static token_data const data = token_data::shipped();
+  return data;
+}
 
 /// More than any step here uses.
 inline constexpr std::size_t unlimited_bytes = std::size_t{8} << 20;
@@ -57,17 +65,5 @@ struct training_world {
     return options;
   }
 };
-
-/// Equal bit for bit, NaNs and signs of zeros included.
-template <typename T>
-::testing::AssertionResult same_bits(std::vector<T> const& a, std::vector<T> const& b) {
-  if (a.size() != b.size()) return ::testing::AssertionFailure() << a.size() << " values and " << b.size();
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(T)) != 0) {
-      return ::testing::AssertionFailure() << "[" << i << "] is " << a[i] << " and " << b[i];
-    }
-  }
-  return ::testing::AssertionSuccess();
-}
 
 }  // namespace ferry::nn::testing

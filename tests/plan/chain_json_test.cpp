@@ -152,7 +152,7 @@ TEST_F(CaseFile, CutAnywhereIsRefused) {
 }
 
 TEST_F(CaseFile, DamagedAnywhereIsReadOrRefused) {
-  chance roll(7);
+  random_source roll(7);
   std::string const text = small_case().dump();
   for (int i = 0; i < 600; ++i) {
     std::string damaged = text;

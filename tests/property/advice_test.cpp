@@ -54,7 +54,7 @@ struct world {
     return session(*on, settings);
   }
 
-  chance roll;
+  random_source roll;
   random_trainer trainer;
   std::unique_ptr<device> on;
   config settings;

@@ -18,9 +18,9 @@
 
 namespace ferry::testing {
 
-class chance {
+class random_source {
  public:
-  explicit chance(std::uint64_t seed) : engine_(seed) {}
+  explicit random_source(std::uint64_t seed) : engine_(seed) {}
 
   /// In [0, 1).
   double fraction() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
@@ -93,7 +93,7 @@ inline planning::chain empty_chain(std::string name, std::size_t stages) {
 
 /// Whole milliseconds and megabytes: many ties, and every sum is exact.
 inline planning::chain small_random_chain(std::uint64_t seed, std::size_t fewest = 3, std::size_t most = 8) {
-  chance roll(seed);
+  random_source roll(seed);
   planning::chain c = empty_chain(fmt::format("small {}", seed), roll.count(fewest, most));
   constexpr double mb = 1e6;
   constexpr std::array backward_factors{1.0, 1.5, 2.0, 2.5, 3.0};
@@ -118,7 +118,7 @@ inline planning::chain small_random_chain(std::uint64_t seed, std::size_t fewest
 
 /// Sizes and times over two decades.
 inline planning::chain long_random_chain(std::uint64_t seed, std::size_t fewest = 9, std::size_t most = 48) {
-  chance roll(seed);
+  random_source roll(seed);
   planning::chain c = empty_chain(fmt::format("long {}", seed), roll.count(fewest, most));
   constexpr double mb = 1e6;
   auto const tenth_us = [](double s) { return std::round(s * 1e7) * 1e-7; };
@@ -138,7 +138,7 @@ inline planning::chain long_random_chain(std::uint64_t seed, std::size_t fewest 
 }
 
 /// What the analytic families have in common: a budget, a link, perhaps a host limit.
-inline void set_machine(planning::chain& c, chance& roll) {
+inline void set_machine(planning::chain& c, random_source& roll) {
   constexpr std::array rates{12e9, 24e9, 48e9, 55e9};
   set_budget(c, roll.spread(0.04, 0.8));
   c.d2h_bytes_per_s = c.h2d_bytes_per_s = roll.one_of(rates);
@@ -149,7 +149,7 @@ inline void set_machine(planning::chain& c, chance& roll) {
 inline double rounded_s(double s) { return std::round(s * 1e7) * 1e-7; }
 
 /// Blocks of a transformer. Each `quadratic_every`-th one also saves its matrix of attention; 0: none does.
-inline planning::chain transformer_chain(chance& roll, std::string name, std::size_t stages,
+inline planning::chain transformer_chain(random_source& roll, std::string name, std::size_t stages,
                                          std::size_t quadratic_every) {
   planning::chain c = empty_chain(std::move(name), stages);
   constexpr std::array widths{1024.0, 2048.0, 4096.0, 8192.0};
@@ -173,19 +173,19 @@ inline planning::chain transformer_chain(chance& roll, std::string name, std::si
 }
 
 inline planning::chain gpt_chain(std::uint64_t seed, std::size_t fewest = 6, std::size_t most = 48) {
-  chance roll(seed);
+  random_source roll(seed);
   return transformer_chain(roll, fmt::format("gpt {}", seed), roll.count(fewest, most), 0);
 }
 
 inline planning::chain attention_chain(std::uint64_t seed, std::size_t fewest = 6, std::size_t most = 32) {
-  chance roll(seed);
+  random_source roll(seed);
   std::size_t const every = roll.with(0.5) ? 1 : 4;
   return transformer_chain(roll, fmt::format("attention {}", seed), roll.count(fewest, most), every);
 }
 
 /// Four levels, each with half the activations of the one before and about the same time.
 inline planning::chain swin_chain(std::uint64_t seed) {
-  chance roll(seed);
+  random_source roll(seed);
   constexpr std::array<std::size_t, 3> depths{6, 12, 18};
   std::array<std::size_t, 4> const levels{2, 2, roll.one_of(depths), 2};
   planning::chain c = empty_chain(fmt::format("swin {}", seed), levels[0] + levels[1] + levels[2] + levels[3]);
@@ -208,7 +208,7 @@ inline planning::chain swin_chain(std::uint64_t seed) {
 
 /// A stem, four levels of blocks whose first is the heavier, and a head of almost nothing.
 inline planning::chain resnet_chain(std::uint64_t seed) {
-  chance roll(seed);
+  random_source roll(seed);
   constexpr std::array<std::size_t, 3> depths{1, 6, 23};
   std::size_t const third = roll.one_of(depths);
   std::array<std::size_t, 4> const levels =
@@ -242,7 +242,7 @@ inline planning::chain resnet_chain(std::uint64_t seed) {
 /// What lies at the borders: one stage, budgets at or below the floor, no link or a boundless one, no host, stages that
 /// take no time or save next to nothing.
 inline planning::chain edge_chain(std::uint64_t seed, std::size_t most = 6) {
-  chance roll(seed);
+  random_source roll(seed);
   planning::chain c = small_random_chain(seed ^ 0x9e3779b97f4a7c15U, 1, most);
   c.name = fmt::format("edge {}", seed);
   switch (roll.whole(0, 9)) {

@@ -16,7 +16,7 @@ namespace ferry::testing {
 class random_trainer {
  public:
   explicit random_trainer(std::uint64_t seed) {
-    chance roll(seed);
+    random_source roll(seed);
     micro_batches_ = roll.with(0.3) ? 2 : 1;
     auto const bytes = [&](double most) { return static_cast<std::size_t>(roll.spread(300, most)); };
     segments_.resize(roll.count(1, 6));

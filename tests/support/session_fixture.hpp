@@ -16,6 +16,10 @@
 
 namespace ferry::testing {
 
+/// What items are filled with.
+constexpr auto ones = std::byte{1};
+constexpr auto twos = std::byte{2};
+
 class SessionTest : public ::testing::Test {
  protected:
   static constexpr std::size_t item_bytes = 64 << 10;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ferry::testing {
 
@@ -40,6 +41,13 @@ inline void write_file(std::filesystem::path const& file, std::string_view bytes
 inline std::string read_file(std::filesystem::path const& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Of what a folder holds.
+inline std::vector<std::string> names_in(std::filesystem::path const& folder) {
+  std::vector<std::string> names;
+  for (auto const& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
 }
 
 /// As messages name it.

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "ferry/plan.hpp"
+#include "support/mib.hpp"
 
 namespace ferry::testing {
-
-inline constexpr std::size_t mib = std::size_t{1} << 20;
 
 inline profile two_item_chain(std::uint32_t segments, std::size_t x_bytes = 4 * mib, std::size_t h_bytes = 16 * mib) {
   profile step;

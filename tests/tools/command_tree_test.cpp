@@ -14,11 +14,11 @@ namespace ferry::command {
 
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
-class CommandTree : public testing::Test {  // a program with one of everything
+class CommandTree : public ::testing::Test {  // a program with one of everything
  protected:
   CommandTree() {
     auto* const outer = program_.add_subcommand("bench", "Measures");

@@ -7,15 +7,16 @@
 #include "ferry/error.hpp"
 #include "ferry/model_profile.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/mib.hpp"
 
 namespace ferry::command {
 namespace {
 
 using ferry::testing::message_of;
+using testing::mib;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr std::size_t mib = std::size_t{1} << 20;
 
 model gpt_1b() {
   return completed(

@@ -7,17 +7,18 @@
 
 #include "doctor/oom_advice.hpp"
 #include "doctor/oom_text.hpp"
+#include "support/mib.hpp"
 
 namespace ferry::command {
 namespace {
 
+using testing::mib;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr double gib = 0x1p30;
-constexpr std::size_t mib = std::size_t{1} << 20;
 std::size_t of_gib(double amount) { return static_cast<std::size_t>(amount * gib + 0.5); }
 
 constexpr char const* before_2_0 =

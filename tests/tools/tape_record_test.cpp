@@ -18,7 +18,7 @@
 namespace ferry::command {
 namespace {
 
-constexpr double mib = 1 << 20;
+constexpr double mebibyte = 1 << 20;
 
 simulation_options following(std::string const& policy) {
   simulation_options how;
@@ -69,8 +69,8 @@ void expect_lines(tape const& of, std::vector<line> const& paper) {
     SCOPED_TRACE(step.label);
     EXPECT_EQ(step.label, paper[i].step);
     EXPECT_EQ(tape_after(of, step), paper[i].live);
-    EXPECT_DOUBLE_EQ(static_cast<double>(step.most_bytes) / mib, paper[i].most_mib);
-    EXPECT_DOUBLE_EQ(static_cast<double>(step.after_bytes) / mib, paper[i].after_mib);
+    EXPECT_DOUBLE_EQ(static_cast<double>(step.most_bytes) / mebibyte, paper[i].most_mib);
+    EXPECT_DOUBLE_EQ(static_cast<double>(step.after_bytes) / mebibyte, paper[i].after_mib);
     EXPECT_EQ(names(of, step.rebuilt), paper[i].rebuilt);
   }
 }
@@ -88,11 +88,11 @@ TEST(TapeRecord, KeepHoldsAllUntilItsBackward) {
   EXPECT_EQ(names(full, full.steps[0].writes), "x1 h1 x2");
   EXPECT_EQ(names(full, full.steps[3].writes), "h4");
   EXPECT_EQ(names(full, full.steps[4].reads), "h4 x4");
-  EXPECT_EQ(full.peak_bytes, 12 * mib);
+  EXPECT_EQ(full.peak_bytes, 12 * mebibyte);
   EXPECT_EQ(full.steps[full.peak_step].label, "F4");
   // Forward's operations with 3, 4, 6, 7, 9, 10 and 12 MiB for 1 ms each, then 12, 9, 6 and 3 for 4 ms each.
   EXPECT_DOUBLE_EQ(full.step_us, 23'000);
-  EXPECT_NEAR(full.average_bytes / mib, (51.0 + 4 * 30) / 23, 1e-9);
+  EXPECT_NEAR(full.average_bytes / mebibyte, (51.0 + 4 * 30) / 23, 1e-9);
   EXPECT_EQ(full.forward_operations, 7U);
   EXPECT_TRUE(full.recomputed.empty());
   EXPECT_TRUE(full.rebuilds.empty());
@@ -108,12 +108,12 @@ TEST(TapeRecord, EverySecondRebuildsTwoLayersAtOnce) {
                         {"B3", "x1 x3 h3", 4, 1},
                         {"B2", "x1 h1 x2 h2", 6, 3, "h1 x2 h2"},
                         {"B1", "x1 h1", 3, 0}});
-  EXPECT_EQ(second.peak_bytes, 7 * mib);
+  EXPECT_EQ(second.peak_bytes, 7 * mebibyte);
   EXPECT_EQ(second.steps[second.peak_step].label, "B4");
   // 3, 4, 4, 4, 4, 5 and 5 in forward; what a backward rebuilds has its bytes from that backward's beginning on: 7 for
   // 3 + 4 ms, 4 for 4 ms, 6 for 3 + 4 ms, 3 for 4 ms.
   EXPECT_DOUBLE_EQ(second.step_us, 29'000);
-  EXPECT_NEAR(second.average_bytes / mib, (29.0 + 49 + 16 + 42 + 12) / 29, 1e-9);
+  EXPECT_NEAR(second.average_bytes / mebibyte, (29.0 + 49 + 16 + 42 + 12) / 29, 1e-9);
   EXPECT_EQ(second.recomputed_operations(), 6U);
   ASSERT_EQ(second.recomputed.size(), 2U);
   EXPECT_EQ(second.recomputed[0], (recompute_share{"h", 4, 4000, 0}));
@@ -144,7 +144,7 @@ TEST(TapeRecord, EveryLayerRebuildsOneInsideAtATime) {
                       {"B1", "x1 h1", 3, 0, "h1"}});
   // 3, 4, 4, 5, 5, 6 and 6 in forward; then 6, 5, 4 and 3 for 1 + 4 ms each.
   EXPECT_DOUBLE_EQ(each.step_us, 27'000);
-  EXPECT_NEAR(each.average_bytes / mib, (33.0 + 5 * 18) / 27, 1e-9);
+  EXPECT_NEAR(each.average_bytes / mebibyte, (33.0 + 5 * 18) / 27, 1e-9);
   EXPECT_EQ(each.recomputed_operations(), 4U);
   EXPECT_DOUBLE_EQ(extra_forward(each), 4.0 / 7);
 }
@@ -164,10 +164,10 @@ TEST(TapeRecord, OffloadHasTheInsideOfOneLayerOnTheDevice) {
                          {"B1", "x1 h1", 3, 0}});
   EXPECT_EQ(names(ferried, ferried.steps[0].sent), "x1 h1");
   EXPECT_DOUBLE_EQ(ferried.step_us, 23'400);
-  EXPECT_NEAR(ferried.average_bytes / mib, (7 * 3 + 4.4 * 12 + 4 * (9 + 6 + 3)) / 23.4, 1e-9);
-  EXPECT_EQ(ferried.host_peak_bytes, 12 * mib);
-  EXPECT_EQ(ferried.steps[3].host_bytes, 12 * mib);
-  EXPECT_EQ(ferried.fetched_bytes, 10 * mib) << "all but h4";
+  EXPECT_NEAR(ferried.average_bytes / mebibyte, (7 * 3 + 4.4 * 12 + 4 * (9 + 6 + 3)) / 23.4, 1e-9);
+  EXPECT_EQ(ferried.host_peak_bytes, 12 * mebibyte);
+  EXPECT_EQ(ferried.steps[3].host_bytes, 12 * mebibyte);
+  EXPECT_EQ(ferried.fetched_bytes, 10 * mebibyte) << "all but h4";
   EXPECT_TRUE(ferried.recomputed.empty());
 }
 
@@ -208,10 +208,10 @@ TEST(TapeRecord, PeaksGrowWithTheDepthOrItsRoot) {
     plain_net net;
     net.layers = root * root;
     double const depth = net.layers;
-    EXPECT_EQ(static_cast<double>(tape_of("keep", net).peak_bytes) / mib, 3 * depth);
-    EXPECT_EQ(static_cast<double>(tape_of("recompute", net).peak_bytes) / mib, depth + 2);
-    EXPECT_EQ(static_cast<double>(tape_of("every=2", net).peak_bytes) / mib, depth / 2 + 5);
-    EXPECT_EQ(static_cast<double>(tape_of("sqrt", net).peak_bytes) / mib, root + 2 * root + root - 1);
+    EXPECT_EQ(static_cast<double>(tape_of("keep", net).peak_bytes) / mebibyte, 3 * depth);
+    EXPECT_EQ(static_cast<double>(tape_of("recompute", net).peak_bytes) / mebibyte, depth + 2);
+    EXPECT_EQ(static_cast<double>(tape_of("every=2", net).peak_bytes) / mebibyte, depth / 2 + 5);
+    EXPECT_EQ(static_cast<double>(tape_of("sqrt", net).peak_bytes) / mebibyte, root + 2 * root + root - 1);
   }
 }
 

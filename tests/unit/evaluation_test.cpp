@@ -14,9 +14,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr auto one = std::byte{1};
-constexpr auto two = std::byte{2};
-
 class Evaluation : public SessionTest {
  protected:
   static constexpr std::uint32_t segments = 6;
@@ -24,14 +21,14 @@ class Evaluation : public SessionTest {
   /// Each segment's item is the one before plus one, and goes with the lease.
   void evaluate(step_kind kind = step_kind::evaluate) {
     session::step_scope step(*session_, kind);
-    for (std::uint32_t s = 0; s < segments; ++s) save_filled({0, s, "h"}, one, adding(one, {}));
+    for (std::uint32_t s = 0; s < segments; ++s) save_filled({0, s, "h"}, ones, adding(ones, {}));
     stream_->synchronize();
     step.end();
   }
   void train() {
     session::step_scope step(*session_);
-    for (std::uint32_t s = 0; s < segments; ++s) save_filled({0, s, "h"}, two, adding(two, {}));
-    for (std::uint32_t s = segments; s-- > 0;) restore_and_release({0, s, "h"}, two);
+    for (std::uint32_t s = 0; s < segments; ++s) save_filled({0, s, "h"}, twos, adding(twos, {}));
+    for (std::uint32_t s = segments; s-- > 0;) restore_and_release({0, s, "h"}, twos);
     stream_->synchronize();
     step.end();
   }
@@ -55,16 +52,16 @@ TEST_F(Evaluation, NeedsNoMoreThanIsHeldAtOnce) {
 TEST_F(Evaluation, AnItemLivesAsLongAsItsLease) {
   start(policy_kind::recompute, 4);
   session::step_scope step(*session_, step_kind::evaluate);
-  lease held = save_filled({0, 0, "h"}, one, adding(one, {}));
-  lease other = save_filled({0, 1, "h"}, two);
-  expect(held.data(), one);
+  lease held = save_filled({0, 0, "h"}, ones, adding(ones, {}));
+  lease other = save_filled({0, 1, "h"}, twos);
+  expect(held.data(), ones);
   session_->release({0, 0, "h"});  // as a training step would; it says nothing new here
-  expect(held.data(), one);
+  expect(held.data(), ones);
   EXPECT_TRUE(session_->state({0, 0, "h"}));
   held.end();
   EXPECT_FALSE(session_->state({0, 0, "h"}));
   EXPECT_NO_THROW(session_->release({0, 0, "h"}));
-  expect(other.data(), two);
+  expect(other.data(), twos);
   stream_->synchronize();
   step.end();  // the lease outlives it
   other.end();
@@ -74,7 +71,7 @@ TEST_F(Evaluation, AnItemLivesAsLongAsItsLease) {
 TEST_F(Evaluation, NothingCanBeRestored) {
   start(policy_kind::keep, 4);
   session::step_scope step(*session_, step_kind::evaluate);
-  lease const held = save_filled({0, 0, "h"}, one);
+  lease const held = save_filled({0, 0, "h"}, ones);
   expect_error<unknown_key>(
       [&] {
         static_cast<void>(session_->restore({0, 0, "h"}, *stream_));
@@ -88,7 +85,7 @@ TEST_F(Evaluation, SaysWhereItIsWithoutBeingMeasured) {
   session::step_scope step(*session_, step_kind::evaluate);
   {
     session::segment_scope const here(*session_, pass::forward, 0, *stream_);
-    save_filled({0, 0, "h"}, one);
+    save_filled({0, 0, "h"}, ones);
     EXPECT_THROW(session_->enter_segment(pass::forward, 1, *stream_), error);
   }
   session_->enter_segment(pass::forward, 1, *stream_);
@@ -100,7 +97,7 @@ TEST_F(Evaluation, MayBeAbandoned) {
   start(policy_kind::offload, 3);
   {
     session::step_scope const step(*session_, step_kind::evaluate);
-    save_filled({0, 0, "h"}, one);
+    save_filled({0, 0, "h"}, ones);
   }
   EXPECT_NO_THROW(train());
   EXPECT_EQ(session_->stats().device.now_bytes, 0U);
@@ -111,9 +108,9 @@ TEST_F(Evaluation, AdoptedMemoryIsTheTrainersAgainWithTheLease) {
   memory own(*device_, memory_space::device, item_bytes);
   bool told = false;
   session::step_scope step(*session_, step_kind::evaluate);
-  fill(own.data(), one);
+  fill(own.data(), ones);
   lease held = session_->save({0, 0, "h"}, {own.data(), item_bytes}, *stream_, [&](event_ref) { told = true; });
-  expect(held.data(), one);
+  expect(held.data(), ones);
   EXPECT_FALSE(told);
   held.end();
   stream_->synchronize();
@@ -167,8 +164,8 @@ TEST_F(Evaluation, AutoWithoutAPlanAfterFiveStepsSaysWhyOnce) {
   for (int i = 0; i < 12; ++i) {
     if (i == 1) evaluate(step_kind::train);  // does not count
     session::step_scope step(*session_);
-    for (std::uint32_t batch = 0; batch < 2; ++batch) save_filled({batch, 0, "h"}, two);
-    for (std::uint32_t batch = 0; batch < 2; ++batch) restore_and_release({batch, 0, "h"}, two);
+    for (std::uint32_t batch = 0; batch < 2; ++batch) save_filled({batch, 0, "h"}, twos);
+    for (std::uint32_t batch = 0; batch < 2; ++batch) restore_and_release({batch, 0, "h"}, twos);
     stream_->synchronize();
     step.end();
     bool const said = ::testing::internal::GetCapturedStderr().find(

@@ -7,6 +7,7 @@
 
 #include "ferry/ferry.hpp"
 #include "observe/setting_effects.hpp"
+#include "support/mib.hpp"
 
 namespace {
 
@@ -17,8 +18,7 @@ using ferry::session_stats;
 using ferry::observe::setting_effects;
 using ferry::observe::settings_without_effect;
 using ferry::support::duration_words;
-
-constexpr std::size_t mib = std::size_t{1} << 20;
+using ferry::testing::mib;
 
 decision_record record(reason why, ferry::outlook seen = {}, double took_us = 0) {
   return {.key = {0, 3, "h"}, .bytes = 18 * mib, .why = why, .seen = seen, .at_us = 0, .took_us = took_us};

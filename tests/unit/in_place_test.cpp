@@ -13,8 +13,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr auto one = std::byte{1};
-
 class InPlace : public SessionTest {
  protected:
   static constexpr std::size_t part = item_bytes / 2;
@@ -101,7 +99,7 @@ TEST_F(InPlace, WorkThatIsPendingStillFindsItsBytes) {
   auto const at = pieces(0, part / 4);
   auto memory = session_->allocate_at(at, *stream_);  // in other pieces, while the comparison above waits
   open.open();
-  fill(at[0].address, one, part / 4);
+  fill(at[0].address, ones, part / 4);
   stream_->synchronize();
 }
 

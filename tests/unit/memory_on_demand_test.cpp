@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "ferry/ferry.hpp"
+#include "support/mib.hpp"
 
 namespace ferry::testing {
 namespace {
-
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 std::size_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
@@ -30,8 +29,8 @@ config large_settings(char const* policy) {
   config settings;
   settings.set("FERRY_POLICY", policy);
   settings.device = "host";
-  settings.device_bytes = 1024 * mebibyte;
-  settings.pinned_bytes = 1024 * mebibyte;
+  settings.device_bytes = 1024 * mib;
+  settings.pinned_bytes = 1024 * mib;
   settings.budget = byte_amount::share(1);
   settings.host_budget = byte_amount::share(1);
   settings.link_gbps = {};
@@ -41,7 +40,7 @@ config large_settings(char const* policy) {
 
 /// Sixteen segments of 8 MiB, which a recipe writes.
 void step(session& on, stream& compute) {
-  constexpr std::size_t bytes = 8 * mebibyte;
+  constexpr std::size_t bytes = 8 * mib;
   session::step_scope step(on);
   for (unsigned s = 0; s < 16; ++s) {
     auto memory = on.allocate(bytes, compute);
@@ -69,11 +68,11 @@ TEST(MemoryOnDemand, UnderRecomputeLittleMoreIsResidentThanTheDevicesPeak) {
   stream compute(*device, stream_kind::compute, "compute");
   {
     session on(*device, large_settings("recompute"));
-    EXPECT_LE(resident_bytes(), before + 16 * mebibyte) << "nothing was used yet";
+    EXPECT_LE(resident_bytes(), before + 16 * mib) << "nothing was used yet";
     for (int i = 0; i < 3; ++i) step(on, compute);
-    EXPECT_LE(resident_bytes(), before + on.stats().device.peak_bytes + 64 * mebibyte);
+    EXPECT_LE(resident_bytes(), before + on.stats().device.peak_bytes + 64 * mib);
   }
-  EXPECT_LE(resident_bytes(), before + 16 * mebibyte) << "and all of it is given back with the session";
+  EXPECT_LE(resident_bytes(), before + 16 * mib) << "and all of it is given back with the session";
 }
 
 TEST(MemoryOnDemand, AnotherBudgetGivesMemoryBack) {
@@ -82,9 +81,9 @@ TEST(MemoryOnDemand, AnotherBudgetGivesMemoryBack) {
   session on(*device, large_settings("keep"));
   std::size_t const before = resident_bytes();
   step(on, compute);
-  EXPECT_GE(resident_bytes(), before + 100 * mebibyte);
-  on.set_budget(byte_amount::exactly(200 * mebibyte));
-  EXPECT_LE(resident_bytes(), before + 16 * mebibyte);
+  EXPECT_GE(resident_bytes(), before + 100 * mib);
+  on.set_budget(byte_amount::exactly(200 * mib));
+  EXPECT_LE(resident_bytes(), before + 16 * mib);
   step(on, compute);
 }
 
@@ -100,7 +99,7 @@ TEST(MemoryOnDemand, ASessionWithoutPinnedMemoryFerriesNothing) {
 }
 
 TEST(MemoryOnDemand, ArraysOfTheTrainersAreNotHeldTwice) {
-  constexpr std::size_t bytes = 8 * mebibyte;
+  constexpr std::size_t bytes = 8 * mib;
   constexpr std::uint32_t layers = 16;
   std::size_t const before = resident_bytes();
   std::unique_ptr<std::byte[]> const own(new std::byte[layers * bytes]);  // untouched
@@ -123,8 +122,8 @@ TEST(MemoryOnDemand, ArraysOfTheTrainersAreNotHeldTwice) {
     it.backward();
     step.end();
   }
-  EXPECT_LE(most, before + it.in_session().stats().device.peak_bytes + 32 * mebibyte);
-  EXPECT_LE(it.in_session().stats().device.peak_bytes, 3 * layers * bytes / 10 + mebibyte);
+  EXPECT_LE(most, before + it.in_session().stats().device.peak_bytes + 32 * mib);
+  EXPECT_LE(it.in_session().stats().device.peak_bytes, 3 * layers * bytes / 10 + mib);
 }
 
 }  // namespace

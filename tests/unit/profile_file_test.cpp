@@ -14,8 +14,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr auto one = std::byte{1};
-
 class ProfileFile : public SessionTest {
  protected:
   void start_recording(policy_kind policy) {
@@ -25,8 +23,8 @@ class ProfileFile : public SessionTest {
   }
   void step(bool backward = true) {
     session::step_scope step(*session_);
-    for (std::uint32_t s = 0; s < 4; ++s) save_filled({0, s, "h"}, one, adding(one, {}));
-    for (std::uint32_t s = 4; s-- > 0 && backward;) restore_and_release({0, s, "h"}, one);
+    for (std::uint32_t s = 0; s < 4; ++s) save_filled({0, s, "h"}, ones, adding(ones, {}));
+    for (std::uint32_t s = 4; s-- > 0 && backward;) restore_and_release({0, s, "h"}, ones);
     stream_->synchronize();
     step.end();
   }

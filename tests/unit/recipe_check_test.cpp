@@ -19,7 +19,7 @@
 namespace ferry::testing {
 namespace {
 
-constexpr std::size_t item_bytes = 64 << 10;
+constexpr std::size_t checked_bytes = 64 << 10;
 constexpr std::uint64_t round_steps = 4;  // that give every item its turn
 
 item_key key(std::uint32_t segment, label const& name = "h") { return {0, segment, name}; }
@@ -42,8 +42,8 @@ class RecipeChecks : public ::testing::TestWithParam<device_factory> {
     device_ = GetParam().make(4 << 20, 8 << 20);
     config settings;
     settings.policy.kind = policy;
-    settings.budget = byte_amount::exactly(budget_items * item_bytes);
-    settings.host_budget = byte_amount::exactly(pinned_items * item_bytes);
+    settings.budget = byte_amount::exactly(budget_items * checked_bytes);
+    settings.host_budget = byte_amount::exactly(pinned_items * checked_bytes);
     settings.min_bytes = 0;
     settings.verify = verify;
     settings.log = log_;
@@ -63,8 +63,8 @@ class RecipeChecks : public ::testing::TestWithParam<device_factory> {
     device_->launch(*stream_, "fill", touched, [=] { std::fill_n(static_cast<std::byte*>(address), bytes, with); });
   }
   lease save(item_key const& named, std::byte with, recipe how = {}) {
-    auto memory = session_->allocate(item_bytes, *stream_);
-    fill(memory.data(), with, item_bytes);
+    auto memory = session_->allocate(checked_bytes, *stream_);
+    fill(memory.data(), with, checked_bytes);
     return session_->save(named, std::move(memory), *stream_, std::move(how));
   }
   /// Fills the item, and then does what else it is told to.
@@ -84,7 +84,7 @@ class RecipeChecks : public ::testing::TestWithParam<device_factory> {
     return filling(with, {},
                    [this, at](recipe_context const& to) { fill(to.output_as<std::byte>() + at, std::byte{0xee}, 1); });
   }
-  bool holds(void const* address, std::byte with, std::size_t bytes = item_bytes) {
+  bool holds(void const* address, std::byte with, std::size_t bytes = checked_bytes) {
     bool same = false;
     std::array const touched{reads(address, bytes)};
     device_->launch(*stream_, "look", touched, [&, address, with, bytes] {
@@ -157,7 +157,7 @@ TEST_P(RecipeChecks, ItemsStayWhatTheyAreUnderEveryPolicy) {
       start(policy, 4, mode);
       for (int i = 0; i < 6; ++i) step(6);
       EXPECT_GT(checks().checked, 0U);
-      EXPECT_LE(session_->stats().device.peak_bytes, 4 * item_bytes);
+      EXPECT_LE(session_->stats().device.peak_bytes, 4 * checked_bytes);
     }
   }
 }
@@ -165,8 +165,8 @@ TEST_P(RecipeChecks, ItemsStayWhatTheyAreUnderEveryPolicy) {
 TEST_P(RecipeChecks, ADifferenceIsNamed) {
   start(policy_kind::keep, 10);
   session_->begin_step();
-  auto memory = session_->allocate(item_bytes, *stream_);
-  fill(memory.data(), value(3), item_bytes);
+  auto memory = session_->allocate(checked_bytes, *stream_);
+  fill(memory.data(), value(3), checked_bytes);
   expect_error<recipe_error>([&] { session_->save(key(3), std::move(memory), *stream_, wrong_at(4097, value(3))); },
                              "the recipe of h (segment 3, micro-batch 0)",
                              "byte 4097 of 65536 is 0xee, the item has 0x13", "FERRY_VERIFY=recipes");
@@ -230,8 +230,8 @@ TEST_P(RecipeChecks, ARecipeWithAStateOfItsOwnIsFound) {
   for (int i = 0; i < 2 && found.empty(); ++i) {
     session::step_scope step(*session_);
     try {
-      auto memory = session_->allocate(item_bytes, *stream_);
-      dropout({*stream_, memory.data(), item_bytes, {}, 0, 1, nullptr});
+      auto memory = session_->allocate(checked_bytes, *stream_);
+      dropout({*stream_, memory.data(), checked_bytes, {}, 0, 1, nullptr});
       recipe how;
       how.enqueue = dropout;
       session_->save(key(1, "drop"), std::move(memory), *stream_, std::move(how));
@@ -278,11 +278,11 @@ TEST_P(RecipeChecks, RowsAreCheckedAloneToo) {
 TEST_P(RecipeChecks, RecipesHaveTheirScratchMemory) {
   start(policy_kind::keep, 4);
   recipe how;
-  how.scratch_bytes = item_bytes;
+  how.scratch_bytes = checked_bytes;
   how.enqueue = [this](recipe_context const& to) {
     ++runs_;
     ASSERT_NE(to.scratch, nullptr);
-    fill(to.scratch, std::byte{1}, item_bytes);
+    fill(to.scratch, std::byte{1}, checked_bytes);
     fill(to.output, value(0), to.bytes);
   };
   session_->begin_step();
@@ -328,10 +328,10 @@ TEST_P(RecipeChecks, WhatCouldNotBeCheckedIsCounted) {
   start(policy_kind::offload, 3);
   auto const no_room = [&] {
     session::step_scope step(*session_);
-    auto memory = session_->allocate(2 * item_bytes, *stream_);
-    fill(memory.data(), value(0), 2 * item_bytes);
+    auto memory = session_->allocate(2 * checked_bytes, *stream_);
+    fill(memory.data(), value(0), 2 * checked_bytes);
     auto const held = session_->save(key(0), std::move(memory), *stream_, wrong_at(0, value(0)));
-    EXPECT_TRUE(holds(held.data(), value(0), 2 * item_bytes));
+    EXPECT_TRUE(holds(held.data(), value(0), 2 * checked_bytes));
     { auto const back = session_->restore(key(0), *stream_); }
     session_->release(key(0));
     step.end();
@@ -370,10 +370,10 @@ TEST_P(RecipeChecks, AnItemIsNotComparedWithWhatItsRecipeMade) {
 
 TEST_P(RecipeChecks, AdoptedMemoryIsCheckedBesideItself) {
   start(policy_kind::keep, 6);
-  memory const own(*device_, memory_space::device, item_bytes);
-  fill(own.data(), value(0), item_bytes);
+  memory const own(*device_, memory_space::device, checked_bytes);
+  fill(own.data(), value(0), checked_bytes);
   session_->begin_step();
-  device_view const view{own.data(), item_bytes};
+  device_view const view{own.data(), checked_bytes};
   EXPECT_THROW(session_->save(key(0), view, *stream_, {}, wrong_at(9, value(0))), recipe_error);
   EXPECT_TRUE(holds(own.data(), value(0)));
   EXPECT_EQ(session_->stats().adopted_bytes, 0U);
@@ -526,8 +526,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, ChecksInPlace, ::testing::ValuesIn(devices_wit
 TEST(RecipeChecksWithoutBytes, SaySo) {
   auto const device = make_sim_device({.device_bytes = 1 << 20, .pinned_bytes = 1 << 20});
   config settings;
-  settings.budget = byte_amount::exactly(4 * item_bytes);
-  settings.host_budget = byte_amount::exactly(4 * item_bytes);
+  settings.budget = byte_amount::exactly(4 * checked_bytes);
+  settings.host_budget = byte_amount::exactly(4 * checked_bytes);
   settings.policy.kind = policy_kind::keep;
   settings.log = log_level::off;
   settings.set("FERRY_VERIFY", "recipes");
@@ -536,7 +536,7 @@ TEST(RecipeChecksWithoutBytes, SaySo) {
   on.begin_step();
   recipe how;
   how.enqueue = [](recipe_context const&) { ADD_FAILURE() << "there is nothing to compare"; };
-  on.save(key(0), on.allocate(item_bytes, compute), compute, std::move(how));
+  on.save(key(0), on.allocate(checked_bytes, compute), compute, std::move(how));
   on.restore(key(0), compute).end();
   on.end_step();
   EXPECT_EQ(on.stats().recipe_checks->not_comparable, 1U);

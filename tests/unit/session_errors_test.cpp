@@ -7,7 +7,6 @@ namespace ferry::testing {
 namespace {
 
 using SessionErrors = SessionTest;
-constexpr std::byte one{1};
 
 TEST_F(SessionErrors, ZeroBytes) {
   start(policy_kind::offload, 4);
@@ -34,7 +33,7 @@ TEST_F(SessionErrors, BudgetSmallerThanOneSegment) {
   start(policy_kind::offload, 2);
   session_->begin_step();
   auto const a = session_->allocate(item_bytes, *stream_);
-  auto const b = save_filled({0, 0, "b"}, one);
+  auto const b = save_filled({0, 0, "b"}, ones);
   expect_error<out_of_device_memory>([&] { static_cast<void>(session_->allocate(item_bytes, *stream_)); },
                                      "one segment needs at least 192 KiB", "FERRY_BUDGET");
 }
@@ -42,11 +41,11 @@ TEST_F(SessionErrors, BudgetSmallerThanOneSegment) {
 TEST_F(SessionErrors, KeepSaysWhatWouldHelp) {
   start(policy_kind::keep, 2);
   session_->begin_step();
-  save_filled({0, 0, "h"}, one);
-  save_filled({0, 1, "h"}, one);
-  expect_error<out_of_device_memory>([&] { save_filled({0, 2, "h"}, one); }, "FERRY_POLICY=offload");
-  restore_and_release({0, 1, "h"}, one);
-  save_filled({0, 2, "h"}, one);  // the session goes on
+  save_filled({0, 0, "h"}, ones);
+  save_filled({0, 1, "h"}, ones);
+  expect_error<out_of_device_memory>([&] { save_filled({0, 2, "h"}, ones); }, "FERRY_POLICY=offload");
+  restore_and_release({0, 1, "h"}, ones);
+  save_filled({0, 2, "h"}, ones);  // the session goes on
 }
 
 TEST_F(SessionErrors, ExhaustedPinnedMemoryIsNamed) {
@@ -54,7 +53,7 @@ TEST_F(SessionErrors, ExhaustedPinnedMemoryIsNamed) {
   session_->begin_step();
   expect_error<out_of_device_memory>(
       [&] {
-        for (std::uint32_t s = 0; s < 8; ++s) save_filled({0, s, "h"}, one);
+        for (std::uint32_t s = 0; s < 8; ++s) save_filled({0, s, "h"}, ones);
       },
       "FERRY_HOST_BUDGET");
   EXPECT_GT(session_->stats().count(reason::kept_pinned_full), 0);
@@ -75,7 +74,7 @@ TEST_F(SessionErrors, BudgetBeyondTheDevice) {
 TEST_F(SessionErrors, SavingAKeyTwice) {
   start(policy_kind::keep, 4);
   session_->begin_step();
-  save_filled({0, 3, "h"}, one);
+  save_filled({0, 3, "h"}, ones);
   auto memory = session_->allocate(item_bytes, *stream_);
   expect_error<duplicate_key>(
       [&] {
@@ -93,7 +92,7 @@ TEST_F(SessionErrors, RestoringWhatIsNotThere) {
         static_cast<void>(session_->restore({1, 2, "h"}, *stream_));
       },
       "h (segment 2", "was not saved");
-  save_filled({1, 2, "h"}, one);
+  save_filled({1, 2, "h"}, ones);
   session_->release({1, 2, "h"});
   expect_error<unknown_key>([&] { static_cast<void>(session_->restore({1, 2, "h"}, *stream_)); }, "has been released");
   expect_error<unknown_key>([&] { session_->release({1, 2, "h"}); }, "has been released");
@@ -104,7 +103,7 @@ TEST_F(SessionErrors, ForeignAndNullStreams) {
   auto const other = make_checked_host({.device_bytes = 1 << 20, .pinned_bytes = 1 << 20});
   stream const foreign(*other, stream_kind::compute, "foreign");
   session_->begin_step();
-  save_filled({0, 0, "h"}, one);
+  save_filled({0, 0, "h"}, ones);
   expect_error<invalid_argument>([&] { static_cast<void>(session_->restore({0, 0, "h"}, foreign)); }, "another device");
   expect_error<invalid_argument>([&] { static_cast<void>(session_->allocate(1, foreign)); }, "another device");
   expect_error<invalid_argument>([&] { static_cast<void>(session_->restore({0, 0, "h"}, stream_ref{})); }, "null");
@@ -150,28 +149,28 @@ TEST_F(SessionErrors, ARecipeThatThrows) {
   start(policy_kind::recompute, 4);
   session_->begin_step();
   bool broken = true;
-  auto how = adding(one, {});
+  auto how = adding(ones, {});
   recipe faulty{[&, inner = std::make_shared<recipe>(std::move(how))](recipe_context const& context) {
                   if (broken) throw std::runtime_error("no random state");
                   inner->enqueue(context);
                 },
                 {}};
-  save_filled({0, 0, "h"}, one, std::move(faulty));
+  save_filled({0, 0, "h"}, ones, std::move(faulty));
   expect_error<recipe_error>(
       [&] {
         static_cast<void>(session_->restore({0, 0, "h"}, *stream_));
       },
       "h (segment 0", "no random state");
   broken = false;
-  restore_and_release({0, 0, "h"}, one);  // nothing was lost
+  restore_and_release({0, 0, "h"}, ones);  // nothing was lost
 }
 
 TEST_F(SessionErrors, RecipesInACircle) {
   start(policy_kind::recompute, 4);
   drop_everything();
   session_->begin_step();
-  save_filled({0, 0, "a"}, one, adding(one, {{0, 1, "b"}}));
-  save_filled({0, 1, "b"}, one, adding(one, {{0, 0, "a"}}));
+  save_filled({0, 0, "a"}, ones, adding(ones, {{0, 1, "b"}}));
+  save_filled({0, 1, "b"}, ones, adding(ones, {{0, 0, "a"}}));
   expect_error<recipe_error>(
       [&] {
         static_cast<void>(session_->restore({0, 1, "b"}, *stream_));
@@ -183,8 +182,8 @@ TEST_F(SessionErrors, ARecipeWhoseInputIsGone) {
   start(policy_kind::recompute, 4);
   drop_everything();
   session_->begin_step();
-  save_filled({0, 0, "x"}, one);
-  save_filled({0, 1, "h"}, std::byte{2}, adding(one, {{0, 0, "x"}}));
+  save_filled({0, 0, "x"}, ones);
+  save_filled({0, 1, "h"}, std::byte{2}, adding(ones, {{0, 0, "x"}}));
   session_->release({0, 0, "x"});
   expect_error<recipe_error>(
       [&] {

@@ -13,18 +13,16 @@
 namespace ferry::testing {
 namespace {
 
-constexpr auto one = std::byte{1};
-
 class StepScope : public SessionTest {
  protected:
   /// Saves an item, brings it back, and leaves by an exception if asked.
   void step(bool fails) {
     session::step_scope step(*session_);
-    save_filled({0, 0, "a"}, one);
-    save_filled({0, 1, "b"}, one, adding(one, {}));
+    save_filled({0, 0, "a"}, ones);
+    save_filled({0, 1, "b"}, ones, adding(ones, {}));
     if (fails) throw std::runtime_error("the loss is no number");
-    restore_and_release({0, 1, "b"}, one);
-    restore_and_release({0, 0, "a"}, one);
+    restore_and_release({0, 1, "b"}, ones);
+    restore_and_release({0, 0, "a"}, ones);
     step.end();
   }
 };
@@ -51,9 +49,9 @@ TEST_F(StepScope, ALeaseMayOutliveIt) {
   std::optional<lease> held;
   {
     session::step_scope step(*session_);
-    held = save_filled({0, 7, "held"}, one);
+    held = save_filled({0, 7, "held"}, ones);
   }
-  expect(held->data(), one);
+  expect(held->data(), ones);
   EXPECT_NO_THROW(step(false));
   held.reset();
   session_->synchronize();
@@ -64,8 +62,8 @@ TEST_F(StepScope, CanBeMoved) {
   start(policy_kind::keep, 4);
   session::step_scope first(*session_);
   session::step_scope second(std::move(first));
-  save_filled({0, 0, "a"}, one);
-  restore_and_release({0, 0, "a"}, one);
+  save_filled({0, 0, "a"}, ones);
+  restore_and_release({0, 0, "a"}, ones);
   second.end();
   EXPECT_NO_THROW(step(false));
 }

@@ -19,6 +19,8 @@ using testing::gate;
 
 class TransferEngine : public ::testing::Test {
  protected:
+  static constexpr auto out = copy_direction::device_to_host;
+  static constexpr auto in = copy_direction::host_to_device;
   static constexpr std::size_t chunk = 4096;
   static constexpr std::size_t chunks = 64;
   static constexpr std::size_t bytes = chunks * chunk;
@@ -52,10 +54,9 @@ class TransferEngine : public ::testing::Test {
     auto& t = *transfers_.emplace_back(std::make_unique<transfer>(*device_));
     auto* const on_device = device_memory_.as<std::byte>() + place * bytes;
     auto* const pinned = pinned_memory_.as<std::byte>() + place * bytes;
-    bool const out = direction == copy_direction::device_to_host;
     t.job.direction = direction;
-    t.job.to = out ? pinned : on_device;
-    t.job.from = out ? on_device : pinned;
+    t.job.to = direction == out ? pinned : on_device;
+    t.job.from = direction == out ? on_device : pinned;
     t.job.bytes = bytes;
     t.job.name = name;
     t.job.priority = transfers_.size();
@@ -84,9 +85,6 @@ class TransferEngine : public ::testing::Test {
   std::vector<std::unique_ptr<transfer>> transfers_;
   std::optional<transfer_engine> engine_;
 };
-
-constexpr auto out = copy_direction::device_to_host;
-constexpr auto in = copy_direction::host_to_device;
 
 TEST_F(TransferEngine, CopiesInChunks) {
   start();

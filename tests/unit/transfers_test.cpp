@@ -11,11 +11,10 @@
 namespace ferry::path {
 namespace {
 
-constexpr auto out = copy_direction::device_to_host;
-constexpr auto in = copy_direction::host_to_device;
-
 class Transfers : public ::testing::Test {
  protected:
+  static constexpr auto out = copy_direction::device_to_host;
+  static constexpr auto in = copy_direction::host_to_device;
   static constexpr std::size_t bytes = std::size_t{1} << 20;
 
   static std::unique_ptr<sim_device> make_device() {

@@ -7,8 +7,6 @@
 namespace ferry::testing {
 namespace {
 
-constexpr auto one = std::byte{1};
-
 class UndroppableItems : public SessionTest {
  protected:
   void begin_with(char const* policy) {
@@ -26,8 +24,8 @@ class UndroppableItems : public SessionTest {
     ::testing::internal::CaptureStderr();
     session_->begin_step();
     for (std::uint32_t s = 0; s < 6; ++s) {
-      save_filled({0, s, "h"}, one, recipes ? adding(one, {}) : recipe());
-      if (restores) restore_and_release({0, s, "h"}, one);
+      save_filled({0, s, "h"}, ones, recipes ? adding(ones, {}) : recipe());
+      if (restores) restore_and_release({0, s, "h"}, ones);
     }
     session_->end_step();
     return ::testing::internal::GetCapturedStderr();

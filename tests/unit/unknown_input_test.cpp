@@ -6,17 +6,14 @@
 namespace ferry::testing {
 namespace {
 
-constexpr auto one = std::byte{1};
-constexpr auto two = std::byte{2};
-
 class UnknownInput : public SessionTest {
  protected:
   /// Saves x and, made from `input`, y; brings both back.
   void forward_and_backward(item_list input) {
-    save_filled({0, 0, "x"}, one);
-    save_filled({0, 1, "y"}, two, adding(one, std::move(input)));
-    restore_and_release({0, 1, "y"}, two);
-    restore_and_release({0, 0, "x"}, one);
+    save_filled({0, 0, "x"}, ones);
+    save_filled({0, 1, "y"}, twos, adding(ones, std::move(input)));
+    restore_and_release({0, 1, "y"}, twos);
+    restore_and_release({0, 0, "x"}, ones);
   }
   void step(item_list input) {
     session::step_scope step(*session_);
@@ -53,11 +50,11 @@ TEST_F(UnknownInput, MayBeSavedLaterInTheStep) {
   start(policy_kind::keep, 6);
   for (int i = 0; i < 3; ++i) {
     session_->begin_step();
-    save_filled({0, 1, "y"}, two, adding(one, {{0, 2, "later"}, {0, 0, "x"}}));
-    save_filled({0, 0, "x"}, one);
-    save_filled({0, 2, "later"}, one);
+    save_filled({0, 1, "y"}, twos, adding(ones, {{0, 2, "later"}, {0, 0, "x"}}));
+    save_filled({0, 0, "x"}, ones);
+    save_filled({0, 2, "later"}, ones);
     for (std::uint32_t s : {2U, 0U}) session_->release({0, s, s == 0 ? "x" : "later"});
-    restore_and_release({0, 1, "y"}, two);
+    restore_and_release({0, 1, "y"}, twos);
     EXPECT_NO_THROW(session_->end_step());
   }
 }
@@ -66,8 +63,8 @@ TEST_F(UnknownInput, OfTheStepBeforeIsNotThere) {
   start(policy_kind::keep, 6);
   step({{0, 0, "x"}});
   session_->begin_step();
-  save_filled({0, 1, "z"}, two, adding(one, {{0, 0, "x"}}));  // without x, this time
-  restore_and_release({0, 1, "z"}, two);
+  save_filled({0, 1, "z"}, twos, adding(ones, {{0, 0, "x"}}));  // without x, this time
+  restore_and_release({0, 1, "z"}, twos);
   expect_error<recipe_error>([&] { session_->end_step(); }, "z (segment 1", "x (segment 0");
   session_->abandon_step();
 }
@@ -83,8 +80,8 @@ TEST_F(UnknownInput, IsFoundWhenARecipeBeginsToNameIt) {
 TEST_F(UnknownInput, DoesNotCountInStepsThatTrainNothing) {
   start(policy_kind::keep, 4);
   auto const forward = [&] {
-    save_filled({0, 0, "x"}, one);
-    save_filled({0, 1, "y"}, two, adding(one, {{0, 0, "w"}}));
+    save_filled({0, 0, "x"}, ones);
+    save_filled({0, 1, "y"}, twos, adding(ones, {{0, 0, "w"}}));
   };
   {
     session::step_scope step(*session_, step_kind::evaluate);
@@ -98,7 +95,7 @@ TEST_F(UnknownInput, DoesNotCountInStepsThatTrainNothing) {
   }
   session_->begin_step();
   forward();
-  restore_and_release({0, 1, "y"}, two);
+  restore_and_release({0, 1, "y"}, twos);
   session_->abandon_step();
   expect_error<recipe_error>([&] { step({{0, 0, "w"}}); }, words);
 }
@@ -106,10 +103,10 @@ TEST_F(UnknownInput, DoesNotCountInStepsThatTrainNothing) {
 TEST_F(UnknownInput, OfAnItemThatIsSavedAgainWithoutARecipe) {
   start(policy_kind::keep, 4);
   session_->begin_step();
-  save_filled({0, 1, "y"}, two, adding(one, {{0, 0, "w"}}));
+  save_filled({0, 1, "y"}, twos, adding(ones, {{0, 0, "w"}}));
   session_->release({0, 1, "y"});
-  save_filled({0, 1, "y"}, two);
-  restore_and_release({0, 1, "y"}, two);
+  save_filled({0, 1, "y"}, twos);
+  restore_and_release({0, 1, "y"}, twos);
   EXPECT_NO_THROW(session_->end_step());
 }
 
