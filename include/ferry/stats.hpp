@@ -102,8 +102,7 @@ struct used_setting {
 };
 
 /// One item over all steps, every micro-batch on its own.
-struct item_stats {
-  item_key key;
+struct item_counts {
   std::size_t bytes = 0;
   std::uint64_t saves = 0;
   std::uint64_t restores = 0;
@@ -115,6 +114,11 @@ struct item_stats {
   double recipe_us = 0;            ///< how long its recipe took last time; 0 until it has run
   double recompute_us = 0;         ///< all runs of its recipe
   reason last = reason::kept_by_policy;
+};
+
+/// The same with its name.
+struct item_stats : item_counts {
+  item_key key;
 };
 
 /// With FERRY_VERIFY=recipes: what came of the items whose turn it was.

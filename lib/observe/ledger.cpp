@@ -58,11 +58,11 @@ std::optional<double> ledger::lasted_us(measurement const& m, event_status end) 
 }
 
 /// What was timed, in figures: of the session, and of the item if it is about one.
-void ledger::add(measurement::kind what, double took_us, session_stats& all, item_stats* item) {
+void ledger::add(measurement::kind what, double took_us, session_stats& all, item_counts* item) {
   using enum measurement::kind;
   if (what == exposed_so_far && took_us <= 0) return;
-  item_stats nobody;
-  item_stats& one = item != nullptr ? *item : nobody;
+  item_counts nobody;
+  item_counts& one = item != nullptr ? *item : nobody;
   switch (what) {
     case starved:
       all.waited_for_bytes_us += took_us;
@@ -162,7 +162,7 @@ session_stats ledger::stats(decide::link_view const& link, config const& setting
   now.device_to_host = figures(copy_direction::device_to_host);
   now.host_to_device = figures(copy_direction::host_to_device);
   now.items.reserve(store_.entries().size());
-  for (auto const& [key, e] : store_.entries()) now.items.push_back(e.record.stats);
+  for (auto const& [key, e] : store_.entries()) now.items.push_back({e.record.stats, key});
   add_what_is_over(now);
   auto entry = store_.entries().begin();
   for (auto& item : now.items) {

@@ -99,7 +99,7 @@ class ledger {
  private:
   void tell_listener(store::item_event what, store::entry const& e) const;
   [[nodiscard]] std::optional<double> lasted_us(measurement const& m, event_status end) const;
-  static void add(measurement::kind what, double took_us, session_stats& all, item_stats* item);
+  static void add(measurement::kind what, double took_us, session_stats& all, item_counts* item);
   void charge(measurement const& m, double took_us);
   void add_what_is_over(session_stats& now) const;
 

@@ -49,6 +49,12 @@ class tape_player {
 
  private:
   void ask(asked const& call) {
+    call_again(call);
+    if (call.ended) end_lease(call);
+    if (call.released) release(call);
+  }
+
+  void call_again(asked const& call) {
     stream_ref const on = streams_[call.stream];
     switch (call.call) {
       case asked::what::allocate:
@@ -72,7 +78,7 @@ class tape_player {
       }
       case asked::what::adopt:
         where_ = call.where;
-        hold(call, on_.save(call.item->key, another_place(call.bytes), on, {}, recipe_of(call)));
+        hold(call, on_.save(call.item->key, another_place(call.adopted_bytes()), on, {}, recipe_of(call)));
         break;
       case asked::what::end_lease:
         end_lease(call);
@@ -81,10 +87,10 @@ class tape_player {
         if (on_.state(call.item->key)) hold(call, on_.restore(call.item->key, on));
         break;
       case asked::what::release:
-        if (on_.state(call.item->key)) on_.release(call.item->key);
+        release(call);
         break;
       case asked::what::enter:
-        on_.enter_segment(call.way, call.segment, on, call.slot);
+        on_.enter_segment(call.way, call.at.segment, on, call.at.micro_batch);
         break;
       case asked::what::leave:
         on_.leave_segment();
@@ -93,6 +99,9 @@ class tape_player {
   }
 
   void hold(asked const& call, lease&& held) { leases_[call.item].emplace_back(call.stream, std::move(held)); }
+  void release(asked const& call) {
+    if (on_.state(call.item->key)) on_.release(call.item->key);
+  }
   void end_lease(asked const& call) {
     auto& held = leases_[call.item];
     auto const found = std::ranges::find(held, call.stream, &std::pair<std::uint8_t, lease>::first);
@@ -126,6 +135,19 @@ class tape_player {
   std::unordered_map<entry const*, std::vector<std::pair<std::uint8_t, lease>>> leases_;
 };
 
+/// What a call takes beyond what the calls before it took.
+std::size_t bytes_of(asked const& call) {
+  switch (call.call) {
+    case asked::what::allocate:
+    case asked::what::allocate_at:
+      return call.bytes;
+    case asked::what::adopt:
+      return call.adopted_bytes();
+    default:
+      return 0;
+  }
+}
+
 /// What the steps would take if everything stayed; and the largest of it.
 struct appetite {
   std::size_t all_bytes = 0;
@@ -138,7 +160,7 @@ struct appetite {
   void add(taped_step const& step) {
     add(step.held_before_bytes);
     for (auto const& one : step.calls) {
-      add(one.bytes);
+      add(bytes_of(one));
       if (one.has_recipe) add(one.item->rebuild.how->scratch_bytes);
     }
   }

@@ -41,14 +41,14 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           throw transfer_error(
               fmt::format("{} could not be brought back for a lease that is still held ({}); end that "
                           "lease, then restore it again",
-                          to_string(e.key), e.course.failure));
+                          to_string(e.key), e.failure));
         }
         if (failures > 0 && forecast_.can_be_rebuilt(e)) {
           recompute(e, stream, reason::recomputed_after_failed_transfer);
           return;
         }
         if (failures > 1) {
-          throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.course.failure));
+          throw transfer_error(fmt::format("{} cannot be brought back: {}", to_string(e.key), e.failure));
         }
         if (!by_link && forecast_.recipe_is_sooner(e, seen)) {
           if (recompute_instead(e, stream, seen)) return;
@@ -56,7 +56,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           seen = {};
           break;
         }
-        e.course.failure.clear();
+        e.failure.clear();
         prefetch(e, e.device ? device_region() : room_.make_for(e, stream));
         break;
       case item_state::prefetching:
@@ -65,7 +65,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
             ledger_.count(reason::restored_from_host, e, seen);
             return;
           case wait_result::still_hosted:
-            if (!e.course.failure.empty()) ++failures;  // else it had been cancelled to make room
+            if (!e.failure.empty()) ++failures;  // else it had been cancelled to make room
             break;
           case wait_result::recipe_is_sooner:
             if (auto const there = stop_prefetch(e, stream)) {

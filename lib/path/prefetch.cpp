@@ -27,7 +27,7 @@ namespace {
 /// By the host itself, ahead of need. A way back that has failed is tried again by whoever needs the item: a link that
 /// is broken for good would else be tried for ever.
 [[nodiscard]] bool may_be_sent_for(entry const& e) noexcept {
-  return e.state() == item_state::hosted && e.moving == nullptr && !e.device && e.course.failure.empty();
+  return e.state() == item_state::hosted && e.moving == nullptr && !e.device && e.failure.empty();
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ void session_core::prefetch_ended(transfer& ended, entry& e) {
   auto const how = ended.phase.load(std::memory_order_acquire);
   if (how == transfer_phase::failed) {
     log_.warning("prefetch of {} failed and its host copy is kept: {}", to_string(e.key), ended.result.failure);
-    e.course.failure = ended.result.failure;
+    e.failure = ended.result.failure;
   }
   // A recipe may have taken over, here or in other bytes; then the transfer's end changes nothing.
   if (e.state() == item_state::prefetching) {

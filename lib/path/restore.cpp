@@ -16,7 +16,7 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   // Lent first: nothing may take the item away while it is being brought back.
   lease held = lend(e, stream);
   ledger_.steps().needed(e);
-  auto const call = tape_.note({.call = asked::what::restore, .item = &e}, stream);
+  auto const call = tape_.note(asked::of_item(asked::what::restore, e), stream);
   bring_back(e, stream);
   tape_.answered(call);
   if (checks_.on()) check_recipe(e, stream);

@@ -37,7 +37,7 @@ lease session_core::save(item_key const& key, block&& memory, stream_ref stream,
   }
   auto ready = store_.events().record(stream);  // if that fails, the block is still the caller's
   entry& e = store_.admit(key);
-  auto const call = tape_.note({.call = asked::what::save, .slot = memory.slot_, .item = &e}, stream);
+  auto const call = tape_.note(asked::of_item(asked::what::save, e, memory.slot_), stream);
   auto region = scratch_.take_out(memory.slot_);
   if (recorder_.on() && scratch_.is_newest(memory.slot_)) recorder_.scratch_saved(scratch_.bytes());
   memory.core_ = nullptr;
@@ -62,7 +62,7 @@ lease session_core::save(item_key const& key, device_view memory, stream_ref str
   if (checks_.on()) check_recipe({key, memory.address, memory.bytes, nullptr, false}, stream, how);
   auto ready = store_.events().record(stream);
   entry& e = store_.admit(key);
-  auto const call = tape_.note({.call = asked::what::adopt, .item = &e, .bytes = memory.bytes}, stream);
+  auto const call = tape_.note(asked::adopting(e, memory.bytes), stream);
   auto region = room_.make_for(key, memory, stream);
   lease held = evaluating()
                    ? hold_for_now(e, std::move(region), std::move(ready), stream, std::move(on_release))
@@ -107,7 +107,7 @@ lease session_core::settle_in(entry& e, device_region&& region, event_handle rea
   e.rebuild.was_possible = e.rebuild.possible;
   clock_.called();
   e.course.restored = false;
-  e.course.failure.clear();
+  e.failure.clear();
   e.saved_in_step = ledger_.totals().steps;
   e.record.stats.bytes = e.bytes;
   ++e.record.stats.saves;

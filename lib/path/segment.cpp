@@ -15,12 +15,12 @@ void session_core::enter_segment(pass which, item_key const& place, stream_ref s
   }
   if (!evaluating() && !clock_.is_in(which, place)) begin_segment(which, place, stream);
   clock_.declare(true);
-  tape_.did({.call = asked::what::enter, .way = which, .slot = place.micro_batch, .segment = place.segment}, stream);
+  tape_.did(asked::entering(which, {place.segment, place.micro_batch}), stream);
 }
 
 void session_core::leave_segment() noexcept {
   clock_.declare(false);
-  tape_.did({.call = asked::what::leave}, clock_.stream());
+  tape_.did(asked(), clock_.stream());
 }
 
 /// Where the trainer is, if it has not said so: in the segment of what it saves or restores.

@@ -322,7 +322,7 @@ block session_core::allocate(std::size_t bytes, stream_ref stream, label const& 
   if (bytes == 0) throw invalid_argument(fmt::format("allocate of '{}': zero bytes", purpose.view()));
   progress();
   if (!evaluating()) ledger_.steps().allocated(stream);
-  auto const call = tape_.note({.call = asked::what::allocate, .bytes = bytes}, stream);
+  auto const call = tape_.note(asked::of_bytes(asked::what::allocate, bytes), stream);
   block made = hand_out(room_.make(bytes, purpose, stream), stream);
   tape_.answered_with(call, made.slot_);
   if (checks_.on()) checks_.fill(scratch_.region(made.slot_), stream);
@@ -339,7 +339,7 @@ block session_core::allocate_at(std::span<device_view const> pieces, stream_ref 
   }
   auto& place = places.at(pieces);
   if (!evaluating()) ledger_.steps().allocated(stream);
-  auto const call = tape_.note({.call = asked::what::allocate_at, .bytes = place.bytes}, stream);
+  auto const call = tape_.note(asked::of_bytes(asked::what::allocate_at, place.bytes), stream);
   block made = hand_out(room_.make_at(place, purpose, stream), stream);
   tape_.answered_with(call, made.slot_);
   if (checks_.on()) checks_.fill(scratch_.region(made.slot_), stream);
@@ -391,7 +391,7 @@ void session_core::release(item_key const& key) {
   entry& e = require(key);
   ledger_.met(item_event::release_asked, e);
   e.course.release_asked = true;
-  tape_.did({.call = asked::what::release, .item = &e});
+  tape_.released(e);
   release_if_unused(e);
   see_to_others("release");
 }

@@ -47,7 +47,7 @@ lease session_core::lend(entry& e, stream_ref stream) noexcept {
 void session_core::end(lease& ended) noexcept {
   entry& e = *ended.entry_;
   e.add_use(ended.stream_);
-  tape_.did({.call = asked::what::end_lease, .item = &e}, ended.stream_);
+  tape_.ended_lease(e, ended.stream_);
   ended.core_ = nullptr;
   ended.address_ = nullptr;
   if (--e.leases == 0) {
@@ -61,7 +61,7 @@ void session_core::end(lease& ended) noexcept {
 void session_core::free(block& freed) noexcept {
   {
     event_handle const use = store_.events().record_if_alive(freed.stream_);
-    tape_.did({.call = asked::what::free, .slot = freed.slot_}, freed.stream_);
+    tape_.did(asked::of_slot(asked::what::free, freed.slot_), freed.stream_);
     store_.device_tier().free(scratch_.take_out(freed.slot_), {&use, 1});
   }  // given back before the pool may go with the last holder
   prefetch_due_ = true;

@@ -41,45 +41,50 @@ struct item_course {
   bool may_drop = false;       ///< dropping it to make room is allowed
   bool restored = false;       ///< in this step
   bool release_asked = false;  ///< done with, as soon as the last lease ends
-  std::string failure;         ///< why the last way back from the host failed
 };
 
 /// What observers have noted of an item.
 struct item_record {
-  item_stats stats;     ///< of all steps
+  item_counts stats;    ///< of all steps
   double moved_us = 0;  ///< time its transfers took, hidden or not
   static constexpr std::uint32_t no_line = ~std::uint32_t{0};
   std::uint32_t log_line = no_line;  ///< its place in the log of the step that saved it
 };
 
 struct entry {
-  explicit entry(item_key const& name) : key(name) { record.stats.key = name; }
+  explicit entry(item_key const& name) : key(name) {}
   entry(entry const&) = delete;
   entry& operator=(entry const&) = delete;
 
-  // What every save and restore looks at stands first, close together.
+  // What every save, restore and release looks at stands first, close together: with many items it is what they cost.
   item_key key;
   std::size_t bytes = 0;
+  std::uint32_t leases = 0;
+
+ private:
+  item_state state_ = item_state::released;
+
+ public:
+  /// The transfer that touches this item's bytes; they may not go before it has ended.
+  transfer* moving = nullptr;
   device_copy device;
-  host_copy host;
+  home* lives_at = nullptr;  ///< where its bytes come back to; null: anywhere in the slab
+  item_course course;
+  item_rebuild rebuild;
+  std::uint64_t save_order = 0;  ///< position among all saves
+  std::uint64_t saved_in_step = 0;
+  list_hook in_save_order;
   /// Streams that have used the device bytes since. They are marked only when the bytes go, so a use costs
   /// nothing; a mark may then stand later than the use, which is safe.
   boost::container::small_vector<stream_ref, 2> users;
   /// Uses that are over in the host's order, marked where they ended: of an item on its way out, whose bytes would
   /// otherwise seem in use by whatever the host enqueues until the copy is complete.
   boost::container::small_vector<event_handle, 2> uses;
-  home* lives_at = nullptr;      ///< where its bytes come back to; null: anywhere in the slab
-  std::uint64_t save_order = 0;  ///< position among all saves
-  std::uint64_t saved_in_step = 0;
-  std::uint32_t leases = 0;
-  /// The transfer that touches this item's bytes; they may not go before it has ended.
-  transfer* moving = nullptr;
-  list_hook in_save_order;
-  list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
-  item_course course;
-  item_rebuild rebuild;
   item_record record;
   release_callback on_release;  ///< with adopted memory
+  host_copy host;
+  list_hook awaiting_offload;  ///< linked while FERRY_MAX_IN_FLIGHT holds it back
+  std::string failure;         ///< why the last way back from the host failed
 
   [[nodiscard]] item_state state() const noexcept { return state_; }
   /// Throws: `internal_error` for a transition that the path does not have.
@@ -97,9 +102,6 @@ struct entry {
   /// Its recipe reads other segments. Requires: it has one.
   [[nodiscard]] bool reaches_beyond_segment() const;
   void add_use(stream_ref stream);
-
- private:
-  item_state state_ = item_state::released;
 };
 
 }  // namespace ferry::store

@@ -70,9 +70,9 @@ TEST(ExplainLosses, NamesTheDearestCauseFirst) {
   stats.exposed_us = 30'000;
   stats.waited_for_bytes_us = 10'000;
   stats.recompute_us = 50'000;
-  stats.items.push_back({.key = {0, 1, "x"}, .exposed_us = 30'000, .waited_for_bytes_us = 10'000});
-  stats.items.push_back({.key = {0, 1, "fc"}, .recompute_us = 30'000});
-  stats.items.push_back({.key = {0, 2, "fc"}, .recompute_us = 20'000});
+  stats.items.push_back({{.exposed_us = 30'000, .waited_for_bytes_us = 10'000}, {0, 1, "x"}});
+  stats.items.push_back({{.recompute_us = 30'000}, {0, 1, "fc"}});
+  stats.items.push_back({{.recompute_us = 20'000}, {0, 2, "fc"}});
   add(stats, reason::dropped_pinned_full, 7);
   add(stats, reason::deferred_in_flight_full, 3);
   config settings;
@@ -139,7 +139,7 @@ session_stats after_copies() {
   stats.device_to_host.chunks = stats.host_to_device.chunks = 8;
   stats.pinned.peak_bytes = 3 * mib;
   stats.in_flight.peak_bytes = 2 * mib;
-  stats.items.push_back({.key = {0, 0, "h"}, .bytes = mib, .offloads = 4});
+  stats.items.push_back({{.bytes = mib, .offloads = 4}, {0, 0, "h"}});
   return stats;
 }
 
@@ -216,7 +216,7 @@ TEST(SettingsWithoutEffect, TheRest) {
   EXPECT_EQ(idle("FERRY_COMPUTE_THREADS=2", stats), "");
   EXPECT_NE(idle("FERRY_COMPUTE_THREADS=2", stats, {.virtual_clock = true}), "");
   EXPECT_NE(idle("FERRY_MIN_BYTES=0", stats), "");
-  stats.items.push_back({.key = {0, 0, "small"}, .bytes = 100, .offloads = 1});
+  stats.items.push_back({{.bytes = 100, .offloads = 1}, {0, 0, "small"}});
   EXPECT_EQ(idle("FERRY_MIN_BYTES=0", stats), "");
   add(stats, reason::kept_below_min_bytes);
   EXPECT_EQ(idle("FERRY_MIN_BYTES=1MiB", stats), "");

@@ -251,9 +251,9 @@ TEST_F(AdviceTest, CanBeSwitchedOff) {
 TEST(StepTape, MarksWhatWasAnswered) {
   step_tape tape(true);
   tape.begin_step(1, step_kind::train, 5);
-  auto const first = tape.note({.call = asked::what::allocate, .bytes = 10}, {});
+  auto const first = tape.note(asked::of_bytes(asked::what::allocate, 10));
   tape.answered_with(first, 3);
-  (void)tape.note({.call = asked::what::allocate, .bytes = 20}, {});
+  (void)tape.note(asked::of_bytes(asked::what::allocate, 20));
   ASSERT_EQ(tape.now().calls.size(), 2U);
   EXPECT_EQ(tape.now().held_before_bytes, 5U);
   EXPECT_TRUE(tape.now().calls[0].answered);
@@ -264,16 +264,46 @@ TEST(StepTape, MarksWhatWasAnswered) {
 TEST(StepTape, KeepsTheLastWholeStep) {
   step_tape tape(true);
   tape.begin_step(1, step_kind::train, 0);
-  tape.did({.call = asked::what::leave}, {});
+  tape.did(asked());
   tape.end_step(true);
   tape.begin_step(2, step_kind::train, 0);
-  tape.did({.call = asked::what::enter}, {});
-  tape.did({.call = asked::what::leave}, {});
+  tape.did(asked::entering(pass::forward, {0, 0}));
+  tape.did(asked());
   tape.end_step(false);
   EXPECT_EQ(tape.last().number, 1U);
   EXPECT_EQ(tape.last().calls.size(), 1U);
   tape.forget_before(2);
   EXPECT_TRUE(tape.last().calls.empty());
+}
+
+TEST(StepTape, WhatIsDoneWithAnItemRightAfterACallStandsWithTheCall) {
+  auto const device = make_host_device({.device_bytes = 64 * kib, .pinned_bytes = 64 * kib});
+  stream const compute(*device, stream_kind::compute, "compute");
+  store::entry x({0, 0, "x"});
+  store::entry y({0, 0, "y"});
+  step_tape tape(true);
+  tape.begin_step(1, step_kind::train, 0);
+  auto const restored = [&](store::entry& item) {
+    tape.answered(tape.note(asked::of_item(asked::what::restore, item), compute));
+  };
+  restored(x);
+  tape.ended_lease(x, compute);
+  tape.released(x);
+  restored(x);
+  tape.released(x);  // while it is held
+  restored(y);
+  tape.ended_lease(x, compute);  // not the one that was lent last
+  tape.ended_lease(y, compute);
+  auto const& calls = tape.now().calls;
+  ASSERT_EQ(calls.size(), 6U);
+  EXPECT_TRUE(calls[0].ended && calls[0].released);
+  EXPECT_FALSE(calls[1].ended || calls[1].released);
+  EXPECT_EQ(calls[2].call, asked::what::release);
+  EXPECT_FALSE(calls[3].ended);
+  EXPECT_EQ(calls[4].call, asked::what::end_lease);
+  EXPECT_EQ(calls[4].item, &x);
+  EXPECT_EQ(calls[5].call, asked::what::end_lease);
+  EXPECT_EQ(calls[5].item, &y);
 }
 
 TEST(StepTape, TellsOnceAStepAndOnlyWithinOne) {

@@ -38,7 +38,7 @@ session_stats sample() {
   stats.host_to_device.gbps = 1.25;
   stats.settings.push_back({"FERRY_BUDGET", "5GiB", true});
   stats.reasons[static_cast<std::size_t>(reason::dropped_for_space)] = 7;
-  stats.items.push_back({.key = {1, 2, "h"}, .bytes = 4096, .last = reason::restored_from_host});
+  stats.items.push_back({{.bytes = 4096, .last = reason::restored_from_host}, {1, 2, "h"}});
   return stats;
 }
 
@@ -114,7 +114,7 @@ TEST(StatsJson, CountsOnlyReasonsThatHappened) {
 TEST(StatsJson, SurvivesNamesThatAreNotUtf8AndTimesThatAreNotNumbers) {
   session_stats stats;
   stats.hidden_us = std::numeric_limits<double>::quiet_NaN();
-  stats.items.push_back({.key = {0, 0, "\xff\xfe"}});
+  stats.items.push_back({{}, {0, 0, "\xff\xfe"}});
   json const parsed = json::parse(to_json(stats));
   EXPECT_TRUE(parsed["hidden_us"].is_null());
 }
