@@ -11,17 +11,11 @@
 
 #include "ferry/device.hpp"
 #include "ferry/export.h"
+#include "ferry/link.hpp"
 
 namespace ferry {
 
 struct config;
-
-/// One direction of the link. `gbps` 0 means unpaced: as fast as the machine copies.
-struct link_speed {
-  double gbps = 0;  ///< 1e9 bytes a second
-  double latency_us = 0;
-  friend bool operator==(link_speed const&, link_speed const&) = default;
-};
 
 /// What a host device is made with.
 struct host_device_options {
@@ -29,7 +23,7 @@ struct host_device_options {
   std::size_t pinned_bytes = std::size_t{2} << 30;
   link_speed device_to_host{};
   link_speed host_to_device{};
-  /// Threads that a compute stream may use; 0 means as many as OpenMP would (FERRY_COMPUTE_THREADS in
+  /// Threads that a compute stream may use; 0 leaves a core of several to the copies (FERRY_COMPUTE_THREADS in
   /// docs/settings.md).
   unsigned compute_threads = 0;
   /// Report stream-order mistakes (see `host_device::order_violations`). Costs time at every call.

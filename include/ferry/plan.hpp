@@ -16,6 +16,7 @@
 #include "ferry/export.h"
 #include "ferry/host_device.hpp"
 #include "ferry/item.hpp"
+#include "ferry/link.hpp"
 
 namespace ferry {
 
@@ -53,6 +54,8 @@ struct profile {
   std::string name;
   std::vector<profile_segment> segments;
   std::vector<item_name> need_order;  ///< the first restore of each item, in backward's order
+  /// As it was measured beside the step's own transfers; counts where the hardware says nothing of it.
+  contention beside{};
 
   /// Throws: `format_error` naming the place and the fix.
   FERRY_API void check() const;
@@ -67,6 +70,7 @@ struct hardware {
   std::size_t host_bytes = 0;  ///< that can be pinned
   link_speed device_to_host;
   link_speed host_to_device;
+  contention beside{};     ///< what is left of each rate while others are at work
   double tflops = 0;       ///< sustained matrix products; for profiles built by formula
   double memory_gbps = 0;  ///< device memory
   friend bool operator==(hardware const&, hardware const&) = default;
@@ -129,6 +133,7 @@ struct plan {
   double unlimited_us = 0;    ///< with unlimited memory
   double lower_bound_us = 0;  ///< no schedule is faster
   double waiting_us = 0;      ///< compute standing still
+  double slowed_us = 0;       ///< what copies beside it cost the computation
   double recompute_us = 0;
   planned_bytes device;
   planned_bytes host;

@@ -5,8 +5,8 @@
 // a real session can be predicted, compared and repeated exactly, on hardware that is not there.
 //
 // Kernels of different streams run side by side without slowing each other down. Each link direction copies one at a
-// time, in the order the copies become ready, as the host device's link does. A kernel's function runs when the kernel
-// is over, on the thread that waits.
+// time, in the order the copies become ready, as the host device's link does. What copies cost each other and the
+// kernels beside them is an option. A kernel's function runs when the kernel is over, on the thread that waits.
 //
 // Threads: any thread may call anything; one of those that wait lets time pass for all. Results are repeatable as long
 // as one thread enqueues.
@@ -64,6 +64,7 @@ struct sim_device_options {
   std::size_t pinned_bytes = std::size_t{2} << 30;
   link_speed device_to_host{};  ///< `gbps` 0: copies take no time
   link_speed host_to_device{};
+  contention beside{};  ///< what copies cost each other and the kernels
   /// What a kernel costs; asked when it is launched. Without it, its accesses' bytes at `memory_gbps`.
   std::function<std::chrono::nanoseconds(label const& name, std::span<memory_access const> accesses)> kernel_cost{};
   double memory_gbps = 0;  ///< 0: kernels take no time

@@ -81,6 +81,16 @@ link_speed checked_speed(link_speed speed) {
   return speed;
 }
 
+contention checked_contention(contention const& beside) {
+  for (double const share : {beside.out_beside_back, beside.back_beside_out, beside.compute_beside_out,
+                             beside.compute_beside_back, beside.compute_beside_both}) {
+    if (share >= contention::least && share <= 1) continue;
+    throw invalid_argument(fmt::format("a share of {} of a speed beside something else is impossible; give {} to 1",
+                                       share, contention::least));
+  }
+  return beside;
+}
+
 link_slot schedule_copy(link_speed speed, link_clock::time_point ready, link_clock::time_point next_free,
                         std::size_t bytes) noexcept {
   auto const start = std::max(ready, next_free);

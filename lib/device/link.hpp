@@ -28,6 +28,9 @@ struct link_slot {
 /// The speed as it is. Throws: `invalid_argument` for one that is negative or no number.
 [[nodiscard]] link_speed checked_speed(link_speed speed);
 
+/// The shares as they are. Throws: `invalid_argument` for one that is no share.
+[[nodiscard]] contention checked_contention(contention const& beside);
+
 /// The slot of a copy that could start at `ready` on a link that is taken until `next_free`. A link that
 /// stood idle adds its latency; back to back, latencies overlap with the copy before.
 [[nodiscard]] link_slot schedule_copy(link_speed speed, link_clock::time_point ready, link_clock::time_point next_free,

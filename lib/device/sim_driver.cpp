@@ -18,7 +18,8 @@ bool never() { return false; }
 }  // namespace
 
 sim_driver::sim_driver(sim_device_options const& options)
-    : options_(options), machine_(options.device_to_host, options.host_to_device, options.recalls_copies) {
+    : options_(options),
+      machine_(options.device_to_host, options.host_to_device, options.beside, options.recalls_copies) {
   for (auto const& each : options.slow_downs) machine_.slow_down(each);
   for (auto const& each : options.failures) machine_.fail(each);
 }

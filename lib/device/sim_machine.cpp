@@ -14,39 +14,54 @@ namespace ferry {
 
 using std::chrono::nanoseconds;
 
+sim_pace::stretch sim_pace::at(nanoseconds when) const {
+  stretch now;
+  for (auto const& each : slow_downs_) {
+    if (each.from <= when && when < each.until) now.factor *= each.factor;
+    for (auto const border : {each.from, each.until}) {
+      if (border > when) now.until = std::min(now.until, border);
+    }
+  }
+  return now;
+}
+
 nanoseconds sim_pace::end_of(nanoseconds start, nanoseconds span) const {
   auto left = static_cast<double>(span.count());  // at full speed
-  auto at = start;
+  auto when = start;
   for (;;) {
-    double factor = 1;
-    auto change = sim_slow_down::never;
-    for (auto const& each : slow_downs_) {
-      if (each.from <= at && at < each.until) factor *= each.factor;
-      for (auto const border : {each.from, each.until}) {
-        if (border > at) change = std::min(change, border);
-      }
-    }
+    auto const [factor, change] = at(when);
     if (std::isfinite(factor)) {
-      if (factor == 1 && change == sim_slow_down::never && at == start) return start + span;
+      if (factor == 1 && change == sim_slow_down::never && when == start) return start + span;
       double const needed = left * factor;
-      auto const most = static_cast<double>((sim_slow_down::never - at).count());
-      if (needed < most && at + nanoseconds(std::llround(needed)) <= change) {
-        return at + nanoseconds(std::llround(needed));
+      auto const most = static_cast<double>((sim_slow_down::never - when).count());
+      if (needed < most && when + nanoseconds(std::llround(needed)) <= change) {
+        return when + nanoseconds(std::llround(needed));
       }
       if (change == sim_slow_down::never) return change;
-      left = std::max(0.0, left - static_cast<double>((change - at).count()) / factor);
+      left = std::max(0.0, left - static_cast<double>((change - when).count()) / factor);
     }
     if (change == sim_slow_down::never) return change;
-    at = change;
+    when = change;
   }
+}
+
+double sim_pace::done_ns(nanoseconds from, nanoseconds until) const {
+  double done = 0;
+  while (from < until) {
+    auto const [factor, change] = at(from);
+    auto const next = std::min(until, change);
+    done += static_cast<double>((next - from).count()) / factor;
+    from = next;
+  }
+  return done;
 }
 
 void sim_machine::set_link(copy_direction direction, link_speed speed) {
   link_of(direction).speed = checked_speed(speed);
 }
 
-sim_machine::sim_machine(link_speed device_to_host, link_speed host_to_device, bool recalls_copies)
-    : recalls_copies_(recalls_copies) {
+sim_machine::sim_machine(link_speed device_to_host, link_speed host_to_device, contention beside, bool recalls_copies)
+    : recalls_copies_(recalls_copies), beside_(checked_contention(beside)), contended_(beside.any()) {
   set_link(copy_direction::device_to_host, device_to_host);
   set_link(copy_direction::host_to_device, host_to_device);
 }
@@ -58,6 +73,7 @@ sim_stream& sim_machine::add_stream(label const& name) {
 }
 
 void sim_machine::close(sim_stream& stream, std::string const& why_dropped) {
+  settle_pace();
   if (!stream.idle()) {
     if (!stream.poisoned()) stream.fail_head({stream.head().name.str(), why_dropped});
     while (!stream.idle()) skip_head(stream);
@@ -108,7 +124,7 @@ void sim_machine::wait(sim_stream& stream, sim_event const& event) {
 }
 
 sim_stream* sim_machine::next(std::chrono::nanoseconds latest) {
-  while (!happenings_.empty() && happenings_.top().stream->closed) happenings_.pop();
+  while (!happenings_.empty() && happenings_.top().is_stale()) happenings_.pop();
   if (happenings_.empty() || happenings_.top().when > latest) {
     if (latest != std::chrono::nanoseconds::max()) now_ns_.store(latest.count(), std::memory_order_relaxed);
     return nullptr;
@@ -146,6 +162,7 @@ void sim_machine::finish(sim_stream& stream, std::optional<std::string> const& c
     stream.fail_head({stream.head().name.str(), fmt::format("the operation '{}' failed on the stream '{}': {}",
                                                             stream.head().name.view(), stream.name().view(), *cause)});
   }
+  settle_pace();
   auto const over = stream.pop();
   if (auto const* const copy = std::get_if<sim_copy>(&over.work)) {
     auto& link = link_of(copy->direction);
@@ -172,10 +189,12 @@ void sim_machine::fail(sim_failure const& added) {
 // What can begin now, does.
 
 void sim_machine::start_all() {
+  settle_pace();
   for (bool moved = true; moved;) {
     moved = false;
     for (auto* const stream : open_) moved |= start(*stream);
   }
+  predict_ends();
 }
 
 /// Moves the stream on as far as it goes without time. True if it passed anything that others may wait for.
@@ -196,7 +215,7 @@ bool sim_machine::start(sim_stream& stream) {
     } else if (auto* const stamp = std::get_if<sim_stamp>(&head.work)) {
       if (stamp->event->mark == sim_ticket{&stream, stream.completed() + 1}) stamp->event->stamp = now();
     } else if (auto* const launch = std::get_if<sim_launch>(&head.work)) {
-      begin(stream, now(), pace_of(sim_engine::compute).end_of(now(), launch->cost));
+      begin(stream, now(), launch->cost);
       return passed;
     } else {
       auto& link = link_of(std::get<sim_copy>(head.work).direction);
@@ -220,15 +239,63 @@ void sim_machine::start_copy(link_state& link) {
   using moment = link_clock::time_point;
   auto const slot = schedule_copy(link.speed, moment(stream.began), moment(link.next_free),
                                   std::get<sim_copy>(stream.head().work).bytes);
-  auto const start = slot.start.time_since_epoch();
-  begin(stream, start, pace_of(engine_of(stream.head())).end_of(start, slot.end - slot.start));
+  begin(stream, slot.start.time_since_epoch(), slot.end - slot.start);
 }
 
-void sim_machine::begin(sim_stream& stream, nanoseconds start, nanoseconds end) {
+void sim_machine::begin(sim_stream& stream, nanoseconds start, nanoseconds span) {
   stream.under_way = true;
   stream.began = start;
-  stream.over = end;
-  if (end != sim_slow_down::never) happenings_.push({end, ++begun_, &stream});
+  stream.over = pace_of(engine_of(stream.head())).end_of(start, span);
+  stream.order = ++begun_;
+  stream.left_ns = static_cast<double>(span.count());
+  if (stream.over != sim_slow_down::never) happenings_.push({stream.over, stream.order, &stream});
+}
+
+// What runs beside something else. Where nothing disturbs anything, ends are known from the beginning.
+
+/// Not a copy that waits for the link.
+bool sim_machine::is_running(sim_stream& stream) {
+  if (stream.idle() || !stream.under_way) return false;
+  auto const* const copy = std::get_if<sim_copy>(&stream.head().work);
+  return copy == nullptr || link_of(copy->direction).copying == &stream;
+}
+
+/// Of the head's speed, what is left of it beside what the links are doing.
+double sim_machine::rate_of(sim_stream& stream) {
+  bool const out = link_of(copy_direction::device_to_host).copying != nullptr;
+  bool const back = link_of(copy_direction::host_to_device).copying != nullptr;
+  switch (engine_of(stream.head())) {
+    case sim_engine::device_to_host:
+      return back ? beside_.out_beside_back : 1;
+    case sim_engine::host_to_device:
+      return out ? beside_.back_beside_out : 1;
+    case sim_engine::compute:
+      break;
+  }
+  return beside_.of_compute(out, back);
+}
+
+void sim_machine::settle_pace() {
+  if (!contended_ || paced_since_ == now()) return;
+  for (auto* const stream : open_) {
+    if (!is_running(*stream)) continue;
+    auto const since = std::max(paced_since_, stream->began);
+    stream->left_ns -= pace_of(engine_of(stream->head())).done_ns(since, now()) * rate_of(*stream);
+  }
+  paced_since_ = now();
+}
+
+/// If what is under way stays what it is.
+void sim_machine::predict_ends() {
+  if (!contended_) return;
+  for (auto* const stream : open_) {
+    if (!is_running(*stream)) continue;
+    nanoseconds const left(std::llround(std::max(0.0, stream->left_ns) / rate_of(*stream)));
+    auto const end = pace_of(engine_of(stream->head())).end_of(now(), left);
+    if (end == std::exchange(stream->over, end)) continue;
+    stream->order = ++begun_;
+    if (end != sim_slow_down::never) happenings_.push({end, stream->order, stream});
+  }
 }
 
 void sim_machine::skip_head(sim_stream& stream) {

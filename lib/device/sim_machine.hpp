@@ -28,14 +28,24 @@ class sim_pace {
   void add(sim_slow_down const& added) { slow_downs_.push_back(added); }
   /// When what begins at `start` and takes `span` at full speed is over, or `sim_slow_down::never`.
   [[nodiscard]] std::chrono::nanoseconds end_of(std::chrono::nanoseconds start, std::chrono::nanoseconds span) const;
+  /// How much of it, at full speed, is done between two times.
+  [[nodiscard]] double done_ns(std::chrono::nanoseconds from, std::chrono::nanoseconds until) const;
 
  private:
+  /// The factor at a time, and when it is another one.
+  struct stretch {
+    double factor = 1;
+    std::chrono::nanoseconds until = sim_slow_down::never;
+  };
+  [[nodiscard]] stretch at(std::chrono::nanoseconds when) const;
+
   std::vector<sim_slow_down> slow_downs_;
 };
 
 class sim_machine {
  public:
-  sim_machine(link_speed device_to_host, link_speed host_to_device, bool recalls_copies);
+  /// Throws: `invalid_argument` for a speed or a share that is none.
+  sim_machine(link_speed device_to_host, link_speed host_to_device, contention beside, bool recalls_copies);
   sim_machine(sim_machine const&) = delete;
   sim_machine& operator=(sim_machine const&) = delete;
 
@@ -54,7 +64,8 @@ class sim_machine {
   void record(sim_event& event, sim_stream& stream);
   void wait(sim_stream& stream, sim_event const& event);
 
-  /// Lets time pass until a head's time is up; null if that does not happen by `latest`. The head stands until `finish`.
+  /// Lets time pass until a head's time is up; null if that does not happen by `latest`. The head stands until
+  /// `finish`.
   [[nodiscard]] sim_stream* next(std::chrono::nanoseconds latest);
   /// The operation whose time is up.
   [[nodiscard]] sim_operation operation_of(sim_stream& stream) const;
@@ -87,6 +98,10 @@ class sim_machine {
     std::chrono::nanoseconds when;
     std::uint64_t order;
     sim_stream* stream;
+    /// The head ends at another time now, or has ended.
+    [[nodiscard]] bool is_stale() const noexcept {
+      return stream->closed || !stream->under_way || stream->order != order || stream->over != when;
+    }
     friend bool operator>(happening const& a, happening const& b) noexcept {
       return a.when != b.when ? a.when > b.when : a.order > b.order;
     }
@@ -95,14 +110,21 @@ class sim_machine {
   void start_all();
   bool start(sim_stream& stream);
   void start_copy(link_state& link);
-  void begin(sim_stream& stream, std::chrono::nanoseconds start, std::chrono::nanoseconds end);
+  void begin(sim_stream& stream, std::chrono::nanoseconds start, std::chrono::nanoseconds span);
   void skip_head(sim_stream& stream);
+  [[nodiscard]] bool is_running(sim_stream& stream);
+  [[nodiscard]] double rate_of(sim_stream& stream);
+  void settle_pace();
+  void predict_ends();
   [[nodiscard]] std::string describe_waiting(sim_stream const& stream) const;
   [[nodiscard]] link_state& link_of(copy_direction direction) { return links_[static_cast<std::size_t>(direction)]; }
   [[nodiscard]] sim_pace& pace_of(sim_engine engine) { return paces_[static_cast<std::size_t>(engine)]; }
   [[nodiscard]] static sim_engine engine_of(sim_task const& task) noexcept;
 
   bool const recalls_copies_;
+  contention const beside_;
+  bool const contended_;
+  std::chrono::nanoseconds paced_since_{0};  // whatever runs has run beside the same others since
   std::atomic<std::int64_t> now_ns_{0};
   std::deque<sim_stream> streams_;
   std::vector<sim_stream*> open_;

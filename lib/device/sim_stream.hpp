@@ -96,6 +96,8 @@ class sim_stream {
   bool under_way = false;
   std::chrono::nanoseconds began{0};
   std::chrono::nanoseconds over{0};
+  std::uint64_t order = 0;  // among all heads that have begun
+  double left_ns = 0;       // with nothing beside it, as of the last change of pace
 
   bool closed = false;
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "ferry/link.hpp"
+
 namespace ferry::planning {
 
 /// One way to save a stage: part of it stays on the device, part is ferried, the rest is rebuilt before its backward.
@@ -54,8 +56,9 @@ struct chain {
   double h2d_bytes_per_s = 0;
   double d2h_latency_s = 0;  ///< of each transfer
   double h2d_latency_s = 0;
-  /// In order and apart. Only the simulator and so the search know of them: bounds ignore them and still hold.
-  std::vector<link_stall> stalls;
+  /// Only the simulator and so the search know of these two exactly: bounds ignore them and still hold.
+  contention beside{};
+  std::vector<link_stall> stalls;  ///< in order and apart
   /// Stages that cannot be run again: something in them has no recipe. Empty: all can.
   std::vector<bool> must_save;
   /// A ferried stage's output travels on its own, so that it can come back before the rest.
@@ -81,6 +84,16 @@ struct chain {
   }
   [[nodiscard]] bool may_replay(std::size_t i) const noexcept { return must_save.empty() || !must_save[i]; }
   [[nodiscard]] bool has_link() const noexcept { return d2h_bytes_per_s > 0 && h2d_bytes_per_s > 0; }
+  /// What the computation beside them loses by bytes that go out and come back, each, at the least.
+  [[nodiscard]] double slowed_s_a_byte() const noexcept {
+    if (!has_link()) return 0;
+    double const out_s = (1 - beside.compute_beside_out) / d2h_bytes_per_s;
+    double const back_s = (1 - beside.compute_beside_back) / h2d_bytes_per_s;
+    // Both at once may cost less than one after the other.
+    double const apart = 2 - beside.compute_beside_out - beside.compute_beside_back;
+    double const together = 1 - beside.compute_beside_both;
+    return (out_s + back_s) * (together < apart ? together / apart : 1);
+  }
   /// The time of a step with unlimited memory.
   [[nodiscard]] double ideal_s() const noexcept;
 };

@@ -19,7 +19,7 @@ double chain::ideal_s() const noexcept {
 }
 
 chain_simulator::chain_simulator(chain const& of, replay_table const& replays)
-    : chain_(&of), replays_(&replays), limit_(of.device_bytes), tolerance_(1e-9 * of.device_bytes) {
+    : chain_(&of), replays_(&replays), limit_(of.device_bytes), tolerance_(1e-9 * of.device_bytes), timeline_(of) {
   auto const stages = of.stages();
   ops_.reserve(4 * stages);
   outs_.reserve(2 * stages);
@@ -38,10 +38,9 @@ double chain_simulator::run(chain_plan const& plan) {
   ins_.clear();
   saved_out_.assign(stages, nowhere);
   boundary_out_.assign(stages + 1, nowhere);
-  kept_ = sent_ = pending_ = 0;
-  first_pending_ = 0;
-  if (!forward() || !lay_out_backward() || !place_fetches() || !backward()) return never;
-  return ops_.back().end_s;
+  kept_ = sent_ = 0;
+  if (!lay_out_forward() || !lay_out_backward() || !place_fetches()) return never;
+  return timeline_.run(ops_, forward_ops_, outs_, ins_, load_) ? ops_.back().end_s : never;
 }
 
 /// The first stage of the run of replayed stages that ends with `last`.
@@ -55,40 +54,18 @@ void chain_simulator::add_op(chain_op op, std::uint32_t stage, double seconds, d
   ops_.push_back({.op = op, .stage = stage, .seconds = seconds, .bytes = bytes});
 }
 
-/// When a transfer ends that takes so long while the link moves.
-double chain_simulator::transfer_end(double start, double seconds) const {
-  for (auto const& stall : chain_->stalls) {
-    if (stall.until_s <= start) continue;
-    if (start + seconds <= stall.from_s) break;
-    seconds -= std::max(0.0, stall.from_s - start);
-    start = stall.until_s;
-  }
-  return start + seconds;
-}
-
-void chain_simulator::send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until) {
-  double const start = std::max(ready_s, outs_.empty() ? 0 : outs_.back().end_s);
-  double const end = transfer_end(start, chain_->d2h_latency_s + bytes / chain_->d2h_bytes_per_s);
+void chain_simulator::send(chain_tensor what, double bytes, std::uint32_t used_until) {
   auto const made_by = ops_.empty() ? 0 : static_cast<std::uint32_t>(ops_.size() - 1);
   (what.what == chain_tensor::kind::saved ? saved_out_ : boundary_out_)[what.index] =
       static_cast<std::uint32_t>(outs_.size());
-  outs_.push_back({what, bytes, start, end, end, made_by, used_until});
-  pending_ += bytes;
+  outs_.push_back({.tensor = what, .bytes = bytes, .made_by = made_by, .used_until = used_until});
   sent_ += bytes;
 }
 
-/// Waits until `needed` bytes fit beside the transfers out. False if they never do.
-bool chain_simulator::free_outs(double& now, double needed, std::uint32_t position) {
-  while (first_pending_ < outs_.size()) {
-    auto const& oldest = outs_[first_pending_];
-    if (oldest.used_until >= position && oldest.used_until != nowhere) break;
-    bool const short_of_bytes = needed + pending_ > limit_ + tolerance_;
-    if (!short_of_bytes && oldest.free_s > now) break;
-    now = std::max(now, oldest.free_s);
-    pending_ -= oldest.bytes;
-    ++first_pending_;
-  }
-  return needed + pending_ <= limit_ + tolerance_;
+/// Once all has gone out that the operation at that position does not read.
+bool chain_simulator::can_fit(double bytes, std::uint32_t position) const {
+  for (std::size_t o = outs_.size(); o-- > 0 && outs_[o].used_until >= position;) bytes += outs_[o].bytes;
+  return bytes <= limit_ + tolerance_;
 }
 
 /// What the first forward of a stage makes, with its scratch memory.
@@ -99,7 +76,7 @@ double chain_simulator::forward_bytes(std::uint32_t i) const {
   return made + c.forward_scratch_bytes[i];
 }
 
-bool chain_simulator::forward() {
+bool chain_simulator::lay_out_forward() {
   auto const& c = *chain_;
   auto const& plan = *plan_;
   auto const stages = static_cast<std::uint32_t>(c.stages());
@@ -110,7 +87,6 @@ bool chain_simulator::forward() {
     bool const input_stays = separate(s) ? plan[s].input == input_mark::kept : how_[s - 1].output_stays;
     if (input_stays) direct_from_ = s;
   }
-  double now = 0;
   double passing = 0;  // X[i], if nothing keeps it
   auto const place_input = [&](std::uint32_t i) {
     double const bytes = c.boundary_bytes[i];
@@ -119,7 +95,7 @@ bool chain_simulator::forward() {
       kept_ += bytes;
     } else if (plan[i].input == input_mark::ferried) {
       if (!c.has_link()) return false;
-      send({chain_tensor::kind::boundary, i}, bytes, now, i);
+      send({chain_tensor::kind::boundary, i}, bytes, i);
     } else {
       passing = bytes;
     }
@@ -130,19 +106,9 @@ bool chain_simulator::forward() {
   for (std::uint32_t i = 0; i < direct_from_; ++i) {
     bool const saved = plan[i].saving != replayed;
     double const bytes = kept_ + passing + forward_bytes(i);
-    double const free_from = now;
-    if (!free_outs(now, bytes, i)) return false;
+    if (!can_fit(bytes, i)) return false;
     add_op(saved ? chain_op::forward_saving : chain_op::forward_only, i, c.forward_s[i], bytes);
-    auto& op = ops_.back();
-    op.start_s = now;
-    op.waited_s = now - free_from;
-    op.outs_before = static_cast<std::uint32_t>(first_pending_);
-    op.end_s = now += c.forward_s[i];
-    op.drops_input = passing > 0;
-    // What this operation read can go when its copy has.
-    for (std::size_t o = outs_.size(); o-- > first_pending_ && outs_[o].used_until >= i;) {
-      outs_[o].free_s = std::max(outs_[o].end_s, now);
-    }
+    ops_.back().drops_input = passing > 0;
     passing = 0;
     if (saved) {
       auto const& how = how_[i];
@@ -153,9 +119,9 @@ bool chain_simulator::forward() {
         double const output = read_next && c.output_apart ? c.boundary_bytes[i + 1] : 0;
         bool const whole = read_next && !c.output_apart;
         if (how.ferried_bytes > output) {
-          send({chain_tensor::kind::saved, i}, how.ferried_bytes - output, now, whole ? i + 1 : i);
+          send({chain_tensor::kind::saved, i}, how.ferried_bytes - output, whole ? i + 1 : i);
         }
-        if (output > 0) send({chain_tensor::kind::boundary, i + 1}, output, now, i + 1);
+        if (output > 0) send({chain_tensor::kind::boundary, i + 1}, output, i + 1);
       }
     } else if (i + 1 < stages && !place_input(i + 1)) {
       return false;
@@ -311,60 +277,6 @@ bool chain_simulator::place_fetches() {
     while (p > earliest && load_[p - 1] + in.bytes <= limit_ + tolerance_) load_[--p] += in.bytes;
     in.position = p;
     earliest = p;
-  }
-  return true;
-}
-
-/// When the transfers out that still hold memory leave enough of it for a fetch and for what runs until it is needed.
-double chain_simulator::leave_room(transfer_in& in, double start) const {
-  double most = 0;
-  for (std::uint32_t p = in.position; p < std::max(in.consumer, in.position + 1); ++p) most = std::max(most, load_[p]);
-  double holding = pending_;
-  std::size_t o = first_pending_;
-  while (o < outs_.size() && (outs_[o].free_s <= start || most + holding > limit_ + tolerance_)) {
-    start = std::max(start, outs_[o].free_s);
-    holding -= outs_[o++].bytes;
-  }
-  in.outs_before = std::max(in.outs_before, static_cast<std::uint32_t>(o));
-  return start;
-}
-
-bool chain_simulator::backward() {
-  auto const count = static_cast<std::uint32_t>(ops_.size());
-  double const rate = chain_->h2d_bytes_per_s;
-  double engine_free = 0;
-  std::size_t next_in = 0;
-  std::size_t next_use = 0;
-  // Forward's own operations keep their times; fetches may start beside them.
-  std::uint32_t const first = ins_.empty() ? forward_ops_ : std::min(forward_ops_, ins_.front().position);
-  double now = forward_ops_ > 0 ? ops_[forward_ops_ - 1].end_s : 0;
-  for (std::uint32_t p = first; p < count; ++p) {
-    double const before = p == 0 ? 0 : ops_[p - 1].end_s;
-    while (next_in < ins_.size() && ins_[next_in].position == p) {
-      auto& in = ins_[next_in++];
-      auto const& out = outs_[in.out];
-      double start = std::max({engine_free, before, out.free_s});
-      in.outs_before = in.out + 1;
-      if (outs_.back().free_s > start) start = leave_room(in, start);
-      in.start_s = start;
-      in.end_s = engine_free = transfer_end(start, chain_->h2d_latency_s + in.bytes / rate);
-    }
-    auto& op = ops_[p];
-    if (p < forward_ops_) continue;
-    double start = now;
-    while (next_use < ins_.size() && ins_[next_use].consumer == p) start = std::max(start, ins_[next_use++].end_s);
-    if (first_pending_ < outs_.size()) {
-      // Early fetches count only if they have begun.
-      double bytes = op.bytes;
-      for (std::size_t k = next_use; k < next_in; ++k) {
-        if (ins_[k].start_s <= start) bytes += ins_[k].bytes;
-      }
-      if (!free_outs(start, bytes, p)) return false;
-      op.outs_before = static_cast<std::uint32_t>(first_pending_);
-    }
-    op.start_s = start;
-    op.waited_s = start - now;
-    op.end_s = now = start + op.seconds;
   }
   return true;
 }

@@ -1,9 +1,9 @@
-// The exact simulator: carries a chain plan out in time, event by event and whole tensor by whole tensor.
+// The exact simulator: lays a chain plan out as operations and whole tensors on their way, and times these.
 //
 // Forward ferries in order of production and waits for a copy out when memory is short. In backward the order of
 // compute operations is fixed first (replays come from the table), then every fetch gets the earliest position from
 // which its bytes fit until it is needed, in order of need. So memory is safe by positions and waits, whatever the
-// timing. Threads: one simulator per thread; it keeps its buffers between runs.
+// timing, which comes last. Threads: one simulator per thread; it keeps its buffers between runs.
 // Shared with tools/: a change here is one of the command too.
 #pragma once
 
@@ -12,42 +12,10 @@
 
 #include "plan/chain.hpp"
 #include "plan/chain_plan.hpp"
+#include "plan/chain_timeline.hpp"
 #include "plan/replay_table.hpp"
 
 namespace ferry::planning {
-
-/// A compute operation in its place.
-struct placed_op {
-  chain_op op{};
-  std::uint32_t stage = 0;
-  double seconds = 0;
-  double bytes = 0;  ///< on the device while it runs, transfers out and early fetches not counted
-  double start_s = 0;
-  double end_s = 0;
-  std::uint32_t outs_before = 0;  ///< transfers out that must have ended first, in order of production
-  double waited_s = 0;            ///< compute stood still before it
-  bool drops_input = false;       ///< its X goes when it has ended
-};
-
-struct transfer_out {
-  chain_tensor tensor;
-  double bytes = 0;
-  double start_s = 0;
-  double end_s = 0;
-  double free_s = 0;             ///< its device bytes are free from then on
-  std::uint32_t made_by = 0;     ///< the operation that produced it (position), or 0 for X[0]
-  std::uint32_t used_until = 0;  ///< the last forward operation that reads it (position)
-};
-
-struct transfer_in {
-  std::uint32_t out = 0;  ///< index of its transfer out
-  double bytes = 0;
-  std::uint32_t position = 0;  ///< issued once the operations before this one have ended
-  std::uint32_t consumer = 0;  ///< the first operation that needs it
-  std::uint32_t outs_before = 0;
-  double start_s = 0;
-  double end_s = 0;
-};
 
 class chain_simulator {
  public:
@@ -66,18 +34,15 @@ class chain_simulator {
   [[nodiscard]] std::uint32_t forward_ops() const noexcept { return forward_ops_; }
 
  private:
-  bool forward();
+  bool lay_out_forward();
   bool lay_out_backward();
   bool lay_out_run(run_kind kind, std::uint32_t first, std::uint32_t last);
   void add_run(run_kind kind, std::uint32_t s, std::uint32_t t, double free, double held);
   void add_led(std::uint32_t stage, double held);
   void add_pass(std::uint32_t s, std::uint32_t end, double held);
   bool place_fetches();
-  bool backward();
-  [[nodiscard]] double transfer_end(double start, double seconds) const;
-  [[nodiscard]] double leave_room(transfer_in& in, double start) const;
   void add_op(chain_op op, std::uint32_t stage, double seconds, double bytes);
-  void send(chain_tensor what, double bytes, double ready_s, std::uint32_t used_until);
+  void send(chain_tensor what, double bytes, std::uint32_t used_until);
   void fetch(std::uint32_t out, std::uint32_t consumer);
   [[nodiscard]] double forward_bytes(std::uint32_t i) const;
   [[nodiscard]] std::uint32_t run_start(std::uint32_t last) const;
@@ -85,7 +50,7 @@ class chain_simulator {
     return stage == 0 || (*plan_)[stage - 1].saving == replayed;
   }
   [[nodiscard]] double reserve_bytes(std::uint32_t first) const;
-  bool free_outs(double& now, double needed, std::uint32_t position);
+  [[nodiscard]] bool can_fit(double bytes, std::uint32_t position) const;
   [[nodiscard]] double input_bytes(std::uint32_t stage);
 
   chain const* chain_;
@@ -104,12 +69,11 @@ class chain_simulator {
   std::vector<std::uint8_t> fetched_;        // by index into outs_
   double kept_ = 0;
   double sent_ = 0;
-  double pending_ = 0;  // bytes of transfers out that still hold device memory
-  std::size_t first_pending_ = 0;
   double base_ = 0;  // of the replay being laid out
   std::uint32_t forward_ops_ = 0;
   std::uint32_t direct_from_ = 0;  // the last run, if forward goes straight into it
   bool failed_ = false;
+  chain_timeline timeline_;
 };
 
 }  // namespace ferry::planning

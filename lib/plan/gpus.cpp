@@ -85,6 +85,12 @@ void read_link(fields const& from, gpu& to) {
   };
   to.device_to_host = {gbps("device_to_host_gbps", known ? known->first : 0), copy_latency_us};
   to.host_to_device = {gbps("host_to_device_gbps", known ? known->second : 0), copy_latency_us};
+  auto const share_of = [&](std::string_view key, link_speed const& alone) {
+    if (!from.has(key)) return 1.0;
+    return std::clamp(positive(from, key, limits::gbps) / alone.gbps, contention::least, 1.0);
+  };
+  to.beside.out_beside_back = share_of("both_device_to_host_gbps", to.device_to_host);
+  to.beside.back_beside_out = share_of("both_host_to_device_gbps", to.host_to_device);
 }
 
 gpu gpu_of(nlohmann::json const& row) {
@@ -168,6 +174,7 @@ hardware hardware_of(gpu const& which, bool half) {
           .host_bytes = which.host_bytes,
           .device_to_host = which.device_to_host,
           .host_to_device = which.host_to_device,
+          .beside = which.beside,
           .tflops = half ? which.half_tflops.sustained : which.fp32_tflops.sustained,
           .memory_gbps = which.memory_gbps.sustained};
 }
@@ -191,18 +198,19 @@ void gpu_catalogue::read(std::istream& in) {
     }
     read_now.push_back(std::move(made));
   };
-  file_format const format{
-      .kind = "gpus",
-      .version = 1,
-      .objects = {{"", {"ferry_gpus", "note", "gpus"}},
-                  {"gpus",
-                   {"name", "also", "memory_gib", "host_gib", "bf16", "half_tflops", "fp32_tflops", "memory_gbps",
-                    "pcie"}},
-                  {"gpus.half_tflops", {"peak", "sustained"}},
-                  {"gpus.fp32_tflops", {"peak", "sustained"}},
-                  {"gpus.memory_gbps", {"peak", "sustained"}},
-                  {"gpus.pcie", {"generation", "lanes", "device_to_host_gbps", "host_to_device_gbps"}}},
-      .rows = {{"gpus", take}}};
+  file_format const format{.kind = "gpus",
+                           .version = 1,
+                           .objects = {{"", {"ferry_gpus", "note", "gpus"}},
+                                       {"gpus",
+                                        {"name", "also", "memory_gib", "host_gib", "bf16", "half_tflops", "fp32_tflops",
+                                         "memory_gbps", "pcie"}},
+                                       {"gpus.half_tflops", {"peak", "sustained"}},
+                                       {"gpus.fp32_tflops", {"peak", "sustained"}},
+                                       {"gpus.memory_gbps", {"peak", "sustained"}},
+                                       {"gpus.pcie",
+                                        {"generation", "lanes", "device_to_host_gbps", "host_to_device_gbps",
+                                         "both_device_to_host_gbps", "both_host_to_device_gbps"}}},
+                           .rows = {{"gpus", take}}};
   nlohmann::json const document = read_rows(in, format);
   fields const outermost(document);
   static_cast<void>(outermost.array("gpus"));

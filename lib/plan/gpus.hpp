@@ -36,6 +36,7 @@ struct gpu {
   unsigned pcie_lanes = 0;
   link_speed device_to_host;
   link_speed host_to_device;
+  contention beside{};  ///< of the two directions; what copies cost the computation is not known of a GPU by name
   friend bool operator==(gpu const&, gpu const&) = default;
 };
 

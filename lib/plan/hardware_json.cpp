@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "plan/contention_json.hpp"
 #include "plan/formats.hpp"
 #include "plan/json_reader.hpp"
 #include "plan/json_writer.hpp"
@@ -43,6 +44,7 @@ void check_hardware(hardware const& on) {
   check_bytes(on.host_bytes, "host_bytes");
   check_link(on.device_to_host, "device_to_host");
   check_link(on.host_to_device, "host_to_device");
+  check_contention(on.beside, "contention");
   check_number(on.tflops, limits::tflops, "tflops");
   check_number(on.memory_gbps, limits::gbps, "memory_gbps");
 }
@@ -52,9 +54,10 @@ hardware parse_hardware(std::istream& in) {
                            .version = hardware::version,
                            .objects = {{"",
                                         {"ferry_hardware", "name", "device_bytes", "host_bytes", "device_to_host",
-                                         "host_to_device", "tflops", "memory_gbps"}},
+                                         "host_to_device", "contention", "tflops", "memory_gbps"}},
                                        {"device_to_host", {"gbps", "latency_us"}},
-                                       {"host_to_device", {"gbps", "latency_us"}}},
+                                       {"host_to_device", {"gbps", "latency_us"}},
+                                       {"contention", contention_keys()}},
                            .rows = {}};
   nlohmann::json const document = read_rows(in, format);
   fields const from(document);
@@ -63,6 +66,7 @@ hardware parse_hardware(std::istream& in) {
               .host_bytes = from.whole("host_bytes"),
               .device_to_host = link_of(from.object("device_to_host")),
               .host_to_device = link_of(from.object("host_to_device")),
+              .beside = from.has("contention") ? contention_of(from.object("contention")) : contention{},
               .tflops = from.number("tflops", 0),
               .memory_gbps = from.number("memory_gbps", 0)};
   check_hardware(on);
@@ -88,13 +92,14 @@ std::string to_json(hardware const& on) {
   "host_bytes": {},
   "device_to_host": {},
   "host_to_device": {},
+  "contention": {},
   "tflops": {},
   "memory_gbps": {}
 }}
 )",
                      hardware::version, planning::json_text(on.name), on.device_bytes, on.host_bytes,
-                     planning::link_text(on.device_to_host), planning::link_text(on.host_to_device), on.tflops,
-                     on.memory_gbps);
+                     planning::link_text(on.device_to_host), planning::link_text(on.host_to_device),
+                     planning::json_of(on.beside), on.tflops, on.memory_gbps);
 }
 
 }  // namespace ferry

@@ -28,7 +28,12 @@ struct label {
 class pass {
  public:
   pass(chain const& c, replay_table const& replays, label_grid const& grid)
-      : c_(c), replays_(replays), grid_(grid), labels_(c.stages() + 1), cells_(c.stages() + 1) {
+      : c_(c),
+        replays_(replays),
+        grid_(grid),
+        slowed_s_(c.slowed_s_a_byte()),
+        labels_(c.stages() + 1),
+        cells_(c.stages() + 1) {
     std::size_t const cells = 3U * static_cast<std::size_t>(grid.kept_cells) *
                               static_cast<std::size_t>(grid.queue_cells) * static_cast<std::size_t>(grid.queue_cells);
     for (auto& of_stage : cells_) of_stage.assign(cells, -1);
@@ -76,6 +81,7 @@ class pass {
           next.going_out += c_.boundary_bytes[i];
           next.coming_in += c_.boundary_bytes[i];
           next.host += c_.boundary_bytes[i];
+          next.extra_s += c_.boundary_bytes[i] * slowed_s_;
         }
       }
       return next;
@@ -104,7 +110,7 @@ class pass {
     next.going_out += how.ferried_bytes;
     next.coming_in += how.ferried_bytes;
     next.host += how.ferried_bytes;
-    next.extra_s += how.rebuild_s;
+    next.extra_s += how.rebuild_s + how.ferried_bytes * slowed_s_;
     next.action.saving = saving;
     next.output = how.output_stays ? output_place::kept : output_place::ferried;
     add(i + 1, next);
@@ -202,6 +208,7 @@ class pass {
   chain const& c_;
   replay_table const& replays_;
   label_grid grid_;
+  double slowed_s_;  // what the computation beside it loses by a byte that goes out and comes back
   std::vector<std::vector<label>> labels_;
   std::vector<std::vector<std::int32_t>> cells_;
 };

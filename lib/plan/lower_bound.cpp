@@ -26,6 +26,7 @@ class dual {
     in_window_ = std::max(0.0, c.h2d_bytes_per_s * (after - c.backward_s[0]));
     out_limit_ = c.d2h_bytes_per_s > 0 ? 1 / c.d2h_bytes_per_s : 0;
     in_limit_ = c.h2d_bytes_per_s > 0 ? 1 / c.h2d_bytes_per_s : 0;
+    slowed_s_ = c.slowed_s_a_byte();
   }
 
   /// Seconds above the ideal time, for prices per byte of memory, of going out and of coming in.
@@ -42,7 +43,7 @@ class dual {
     auto const add = [&](double bytes, double rebuild_s) {
       double least = memory * bytes;
       if (rebuild_s < chain::unlimited) least = std::min(least, again * rebuild_s);
-      if (link) least = std::min(least, (out + in) * bytes);
+      if (link) least = std::min(least, (out + in + slowed_s_) * bytes);
       total += least;
     };
     for (std::uint32_t i = 0; i < cut_; ++i) {
@@ -103,6 +104,7 @@ class dual {
   double in_window_ = 0;
   double out_limit_ = 0;
   double in_limit_ = 0;
+  double slowed_s_ = 0;  // by a ferried byte
 };
 
 }  // namespace

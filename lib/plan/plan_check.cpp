@@ -81,6 +81,7 @@ class plan_checker {
     check_us(plan_.unlimited_us, "unlimited_us");
     check_us(plan_.lower_bound_us, "lower_bound_us");
     check_us(plan_.waiting_us, "waiting_us");
+    check_us(plan_.slowed_us, "slowed_us");
     check_us(plan_.recompute_us, "recompute_us");
     check_tier(plan_.device, "device");
     check_tier(plan_.host, "host");

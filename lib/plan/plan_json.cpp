@@ -57,7 +57,7 @@ class plan_parser {
         .version = plan::version,
         .objects = {{"",
                      {"ferry_plan", "profile", "hardware", "budget_bytes", "insured", "step_us", "unlimited_us",
-                      "lower_bound_us", "waiting_us", "recompute_us", "device", "host", "offloaded_bytes",
+                      "lower_bound_us", "waiting_us", "slowed_us", "recompute_us", "device", "host", "offloaded_bytes",
                       "fetched_bytes", "recomputed", "items", "operations"}},
                     {"device", tier},
                     {"host", tier},
@@ -84,6 +84,7 @@ class plan_parser {
     plan_.unlimited_us = from.number("unlimited_us");
     plan_.lower_bound_us = from.number("lower_bound_us");
     plan_.waiting_us = from.number("waiting_us");
+    plan_.slowed_us = from.number("slowed_us", 0);
     plan_.recompute_us = from.number("recompute_us");
     plan_.device = tier_of(from.object("device"));
     plan_.host = tier_of(from.object("host"));
@@ -206,6 +207,7 @@ std::string to_json(plan const& planned) {
   "unlimited_us": {},
   "lower_bound_us": {},
   "waiting_us": {},
+  "slowed_us": {},
   "recompute_us": {},
   "device": {},
   "host": {},
@@ -213,7 +215,7 @@ std::string to_json(plan const& planned) {
   "fetched_bytes": {})",
                   plan::version, planning::json_text(planned.profile_name), planning::json_text(planned.hardware_name),
                   planned.budget_bytes, planned.insured, planned.step_us, planned.unlimited_us, planned.lower_bound_us,
-                  planned.waiting_us, planned.recompute_us, planning::json_of(planned.device),
+                  planned.waiting_us, planned.slowed_us, planned.recompute_us, planning::json_of(planned.device),
                   planning::json_of(planned.host), planned.offloaded_bytes, planned.fetched_bytes);
   planning::write_rows(out, "recomputed", planned.recomputed);
   planning::write_rows(out, "items", planned.items);

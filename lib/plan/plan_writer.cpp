@@ -42,6 +42,7 @@ class writer {
       add_compute(ops[p], p);
       send_made_by(p, false);
       made_.waiting_us += ops[p].waited_s * us;
+      made_.slowed_us += std::max(0.0, ops[p].end_s - ops[p].start_s - ops[p].seconds) * us;
     }
     find_latest_starts();
     add_items();
@@ -123,7 +124,7 @@ class writer {
       bool const inner = k < stage.inner.size();
       if (inner ? chosen(k) : also_output) {
         auto const& what = inner ? item(op.stage, stage.inner[k]) : *output;
-        double const end = at + (total > 0 ? cost(what) / total * op.seconds : 0);
+        double const end = at + (total > 0 ? cost(what) / total * (op.end_s - op.start_s) : 0);
         add_rebuild(inner ? op.stage : op.stage + 1, what, at, end);
         at = end;
       }

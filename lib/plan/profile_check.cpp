@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/contention_json.hpp"
 #include "plan/formats.hpp"
 #include "plan/item_index.hpp"
 #include "plan/json_reader.hpp"
@@ -34,6 +35,7 @@ class profile_checker {
     index_items();
     for (std::size_t s = 0; s < step_.segments.size(); ++s) check_recipes(s);
     check_need_order();
+    check_contention(step_.beside, "contention");
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/contention_json.hpp"
 #include "plan/formats.hpp"
 #include "plan/json_reader.hpp"
 #include "plan/json_writer.hpp"
@@ -31,7 +32,8 @@ class profile_parser {
   profile parse(std::istream& in) {
     file_format const format{.kind = "profile",
                              .version = profile::version,
-                             .objects = {{"", {"ferry_profile", "name", "segments", "need_order"}},
+                             .objects = {{"", {"ferry_profile", "name", "segments", "need_order", "contention"}},
+                                         {"contention", contention_keys()},
                                          {"segments",
                                           {"repeat", "forward_us", "backward_us", "forward_scratch_bytes",
                                            "backward_scratch_bytes", "items"}},
@@ -46,6 +48,7 @@ class profile_parser {
     step_.name = all.text("name");
     static_cast<void>(all.array("segments"));
     if (all.has("need_order")) static_cast<void>(all.array("need_order"));
+    if (all.has("contention")) step_.beside = contention_of(all.object("contention"));
     check_profile(step_, rows_);
     return std::move(step_);
   }
@@ -276,6 +279,7 @@ std::string to_json(profile const& step) {
   planning::write_segments(out, step.segments);
   out += ",\n  \"need_order\": ";
   planning::write_needs(out, step.need_order);
+  if (step.beside.any()) out += ",\n  \"contention\": " + planning::json_of(step.beside);
   return out + "\n}\n";
 }
 

@@ -242,6 +242,7 @@ class builder {
     c.h2d_bytes_per_s = on_.host_to_device.gbps * 1e9 * how_.link_derating;
     c.d2h_latency_s = on_.device_to_host.latency_us * per_us;
     c.h2d_latency_s = on_.host_to_device.latency_us * per_us;
+    c.beside = on_.beside.any() ? on_.beside : step_.beside;
     c.insured = how_.insured;
     c.output_apart = true;
   }

@@ -255,6 +255,7 @@ simulation simulate(profile const& step, hardware const& on, simulation_options 
   options.pinned_bytes = on.host_bytes;
   options.device_to_host = on.device_to_host;
   options.host_to_device = on.host_to_device;
+  options.beside = on.beside.any() ? on.beside : step.beside;
   options.slow_downs = how.slow_downs;
   options.kernel_cost = [&](label const&, std::span<memory_access const>) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(next_cost_us * nanoseconds_per_us + 0.5));

@@ -243,6 +243,10 @@ TEST(BadHardware, NamesThePlaceAndTheFix) {
        {"\"gbps\": 1.5", "\"gbps\": -1.5", "device_to_host.gbps: is -1.5; give a number from 0 to 1e+06"},
        {"\"latency_us\": 12", "\"latency_us\": 1e13", "host_to_device.latency_us: is 10000000000000; give"},
        {"\"latency_us\": 12", "\"late\": 1", "host_to_device: has an unknown key 'late'; known are gbps"},
+       {"\"out_beside_back\": 1", "\"out_beside_back\": 0",
+        "contention.out_beside_back: is 0; give what is left of the speed, from 0.01 to 1"},
+       {"\"compute_beside_both\": 1", "\"compute_beside_both\": 1.5", "contention.compute_beside_both: is 1.5; give"},
+       {"\"compute_beside_out\": 1", "\"beside\": 1", "contention: has an unknown key 'beside'; known are out_beside"},
        {"{\"gbps\": 1.5, \"latency_us\": 10}", "5", "device_to_host: is 5; give an object"},
        {"\"tflops\": 3", "\"tflops\": true", "tflops: is true; give a number"}},
       [](std::string const& bad) { return parse_hardware(bad); });

@@ -32,6 +32,7 @@ RC_GTEST_PROP(PlannerFiles, HardwareSurvivesTheWayThroughJson, ()) {
                            .host_bytes = any_bytes(),
                            .device_to_host = {any_us() / 10, any_us()},
                            .host_to_device = {any_us() / 10, any_us()},
+                           .beside = any_contention(),
                            .tflops = any_us() / 10,
                            .memory_gbps = any_us() / 10};
   RC_ASSERT(parse_hardware(to_json(on)) == on);

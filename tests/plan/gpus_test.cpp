@@ -57,6 +57,9 @@ TEST(Gpus, FiguresThatPlansWereMadeWithStay) {
   EXPECT_EQ(a100.host_bytes, 256ULL << 30);
   EXPECT_EQ(a100.device_to_host.gbps, 25.5);
   EXPECT_EQ(a100.host_to_device.gbps, 24.5);
+  EXPECT_NEAR(a100.device_to_host.gbps * a100.beside.out_beside_back, 24, 1e-9);  // as published
+  EXPECT_NEAR(a100.host_to_device.gbps * a100.beside.back_beside_out, 11, 1e-9);
+  EXPECT_FALSE(hardware_of(known.find("rtx4090")).beside.any());
   EXPECT_EQ(a100.tflops, 220);
   EXPECT_EQ(a100.memory_gbps, 1800);
   EXPECT_EQ(hardware_of(known.find("h100")).tflops, 620);

@@ -58,6 +58,46 @@ TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsOnEveryStoredCase) {
   }
 }
 
+TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsWhereCopiesCostTheComputation) {
+  auto on = named_hardware("a100-80");
+  on.beside = {.out_beside_back = 0.9,
+               .back_beside_out = 0.6,
+               .compute_beside_out = 0.9,
+               .compute_beside_back = 0.8,
+               .compute_beside_both = 0.75};
+  auto const step = small_gpt(on);
+  for (double const share : {0.2, 0.35, 0.6}) {
+    SCOPED_TRACE(share);
+    auto how = exactly(bytes_of(step, share));
+    how.effort = 4000;
+    auto const planned = make_plan(step, on, how);
+    auto const did = run(step, on, planned);
+    EXPECT_NEAR(did.step_us, planned.step_us, 0.01 * planned.step_us);
+    EXPECT_GT(planned.slowed_us, 0);
+    EXPECT_NEAR(planned.step_us, planned.unlimited_us + planned.waiting_us + planned.recompute_us + planned.slowed_us,
+                1e-6 * planned.step_us);
+    // A plan for the same step that does not know it takes longer there.
+    auto undisturbed = on;
+    undisturbed.beside = {};
+    EXPECT_LE(did.step_us, run(step, on, make_plan(step, undisturbed, how)).step_us * 1.002);
+  }
+}
+
+TEST(MakePlan, AStepsOwnContentionCountsWhereTheHardwareSaysNothing) {
+  auto on = named_hardware("rtx4090");
+  auto step = small_gpt(on);
+  step.beside.compute_beside_out = step.beside.compute_beside_back = 0.7;
+  auto how = exactly(bytes_of(step, 0.2));
+  how.effort = 500;
+  auto const by_step = make_plan(step, on, how);
+  auto other = on;
+  other.beside = step.beside;
+  auto same = step;
+  same.beside = {};
+  EXPECT_EQ(by_step, make_plan(same, other, how));
+  EXPECT_NE(by_step, make_plan(same, on, how));
+}
+
 TEST(MakePlan, TheSessionDoesWhatThePlannerPredictsForGpts) {
   for (char const* const gpu : {"a100-80", "rtx4090"}) {
     auto const on = named_hardware(gpu);

@@ -162,7 +162,8 @@ TEST(NamedHardware, EveryNameGivesSomethingPlausible) {
 
 TEST(NamedHardware, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   auto const message = message_of<invalid_argument>([] { static_cast<void>(named_hardware("a1000")); });
-  EXPECT_THAT(message, StartsWith("there is no hardware 'a1000': did you mean a100-40 or a100-80? Else give one of a100-40, "));
+  EXPECT_THAT(message,
+              StartsWith("there is no hardware 'a1000': did you mean a100-40 or a100-80? Else give one of a100-40, "));
 }
 
 /// `FERRY_WRITE_EXAMPLES=1 ferry_plan_tests --gtest_filter='ShippedFiles.*'` writes them anew.

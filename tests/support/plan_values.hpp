@@ -100,6 +100,15 @@ inline plan small_plan() {
 }
 
 inline double any_us() { return static_cast<double>(*rc::gen::inRange<std::uint64_t>(0, 1'000'000'000)) / 997.0; }
+/// Of a speed: what is left of it.
+inline double any_share() { return static_cast<double>(*rc::gen::inRange<std::uint64_t>(10, 1001)) / 1000.0; }
+inline contention any_contention() {
+  return {.out_beside_back = any_share(),
+          .back_beside_out = any_share(),
+          .compute_beside_out = any_share(),
+          .compute_beside_back = any_share(),
+          .compute_beside_both = any_share()};
+}
 inline std::size_t any_bytes() { return *rc::gen::inRange<std::size_t>(0, std::size_t{1} << 40); }
 
 /// Also with quotes, backslashes, control characters and characters of several bytes.
@@ -153,6 +162,7 @@ inline profile any_profile() {
       });
     }
   }
+  if (*rc::gen::arbitrary<bool>()) step.beside = any_contention();
   std::ranges::reverse(all);
   for (auto const& item : all) {
     if (*rc::gen::inRange(0, 5) > 0) step.need_order.push_back(item);
@@ -195,7 +205,7 @@ inline plan any_plan() {
     planned.operations.push_back(one);
   }
   for (double* us : {&planned.step_us, &planned.unlimited_us, &planned.lower_bound_us, &planned.waiting_us,
-                     &planned.recompute_us, &planned.device.average, &planned.host.average}) {
+                     &planned.slowed_us, &planned.recompute_us, &planned.device.average, &planned.host.average}) {
     *us = any_us();
   }
   planned.device.limit = any_bytes();

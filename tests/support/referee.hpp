@@ -162,19 +162,48 @@ class referee {
                 words((*rows)[i - 1]), words((*rows)[i]));
       }
     }
+    auto const& beside = chain_.beside;
     for (row const& r : compute_) {
       double const takes_s = duration_of(r);
-      require(std::abs(r.end_s - r.start_s - takes_s) <= slack_s_, "should take {:.9g} s: {}", takes_s, words(r));
+      double const done_s = done_in(r, [&](bool out, bool back) { return beside.of_compute(out, back); });
+      require(std::abs(done_s - takes_s) <= slack_s_, "should take {:.9g} s, does {:.9g}: {}", takes_s, done_s,
+              words(r));
     }
-    auto const check_copies = [&](std::vector<row> const& rows, double rate, double latency_s) {
+    auto const check_copies = [&](std::vector<row> const& rows, double rate, double latency_s, auto const& pace) {
       for (row const& r : rows) {
         double const bytes = bytes_of(tensor_of(r));
         double const takes_s = latency_s + (bytes > 0 ? bytes / rate : 0);  // infinite without a link
-        require(r.end_s - r.start_s >= takes_s - slack_s_, "takes at least {:.9g} s: {}", takes_s, words(r));
+        require(done_in(r, pace) >= takes_s - slack_s_, "takes at least {:.9g} s: {}", takes_s, words(r));
       }
     };
-    check_copies(d2h_, chain_.d2h_bytes_per_s, chain_.d2h_latency_s);
-    check_copies(h2d_, chain_.h2d_bytes_per_s, chain_.h2d_latency_s);
+    check_copies(d2h_, chain_.d2h_bytes_per_s, chain_.d2h_latency_s,
+                 [&](bool, bool back) { return back ? beside.out_beside_back : 1; });
+    check_copies(h2d_, chain_.h2d_bytes_per_s, chain_.h2d_latency_s,
+                 [&](bool out, bool) { return out ? beside.back_beside_out : 1; });
+  }
+
+  /// How much of a row is done, at the pace that what is on the link beside it permits: pace(out, back) of its speed.
+  template <typename Pace>
+  [[nodiscard]] double done_in(row const& r, Pace pace) const {
+    std::vector<double> borders{r.start_s, r.end_s};
+    for (auto const* copies : {&d2h_, &h2d_}) {
+      for (row const& copy : *copies) {
+        for (double const at : {copy.start_s, copy.end_s}) {
+          if (at > r.start_s && at < r.end_s) borders.push_back(at);
+        }
+      }
+    }
+    std::sort(borders.begin(), borders.end());
+    double done_s = 0;
+    for (std::size_t i = 1; i < borders.size(); ++i) {
+      double const middle = 0.5 * (borders[i - 1] + borders[i]);
+      auto const busy = [middle](std::vector<row> const& copies) {
+        return std::any_of(copies.begin(), copies.end(),
+                           [middle](row const& c) { return c.start_s < middle && middle < c.end_s; });
+      };
+      done_s += (borders[i] - borders[i - 1]) * pace(busy(d2h_), busy(h2d_));
+    }
+    return done_s;
   }
 
   [[nodiscard]] double duration_of(row const& r) const {

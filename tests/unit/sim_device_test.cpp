@@ -103,6 +103,49 @@ TEST_F(SimDevice, TimeStandsStillUntilSomebodyWaits) {
   EXPECT_EQ(device_->now(), 30us);
 }
 
+TEST_F(SimDevice, CopiesSlowKernelsDown) {
+  auto options = plain();
+  options.beside = {.compute_beside_out = 0.5};
+  start(options);
+  launch(*compute_, "0123456789abcdefghij");  // 200 us, of which 107 beside the copy
+  copy(*copies_, "out", out);
+  compute_->synchronize();
+  EXPECT_THAT(trace(), ElementsAre("out 0-107", "0123456789abcdefghij 0-253"));
+}
+
+TEST_F(SimDevice, TheTwoDirectionsDisturbEachOther) {
+  auto options = plain();
+  options.device_to_host.latency_us = options.host_to_device.latency_us = 0;
+  options.beside = {.out_beside_back = 0.8, .back_beside_out = 0.5};
+  start(options);
+  copy(*copies_, "out", out);
+  copy(*other_, "back", in);
+  device_->synchronize(*copies_);
+  device_->synchronize(*other_);
+  // Out takes 100 us at 0.8; of what comes back half as much has moved by then.
+  EXPECT_THAT(trace(), ElementsAre("out 0-125", "back 0-162"));
+}
+
+TEST_F(SimDevice, ContentionAndSlowDownsMultiply) {
+  auto options = plain();
+  options.device_to_host.latency_us = 0;
+  options.beside = {.compute_beside_out = 0.5};
+  options.slow_downs = {{sim_engine::compute, 2, 0ns, 60us}};
+  start(options);
+  launch(*compute_, "0123456789");  // 100 us: a quarter of the speed until 60, half until 100, all of it then
+  copy(*copies_, "out", out);
+  compute_->synchronize();
+  EXPECT_THAT(trace(), ElementsAre("out 0-100", "0123456789 0-165"));
+}
+
+TEST_F(SimDevice, RejectsSharesThatAreNone) {
+  for (double const share : {0.0, -1.0, 1.5}) {
+    auto options = plain();
+    options.beside.compute_beside_back = share;
+    EXPECT_THROW(start(options), invalid_argument);
+  }
+}
+
 TEST_F(SimDevice, KernelsOfTwoStreamsOverlap) {
   start();
   launch(*compute_, "abcde");

@@ -14,7 +14,9 @@ namespace {
 /// Exhaustive search is worth trying up to so many stages.
 constexpr std::size_t searched_exhaustively = 8;
 
-bool is_short(chain const& c) { return c.options.empty() && c.stalls.empty() && c.stages() <= searched_exhaustively; }
+bool is_short(chain const& c) {
+  return c.options.empty() && c.stalls.empty() && !c.beside.any() && c.stages() <= searched_exhaustively;
+}
 
 /// For as long as so many moves of a local search deserve.
 void search_exhaustively(chain const& c, case_solution& found, std::uint64_t moves) {

@@ -28,9 +28,23 @@ constexpr double max_bytes_per_s = 1e24;  // "an infinite link" is written as a 
 constexpr std::uintmax_t max_file_bytes = std::uintmax_t{256} << 20;
 constexpr std::size_t max_name_chars = 256;
 
-constexpr std::array<std::string_view, 12> known_keys{"name",           "L",           "fwd_s",         "bwd_s",
-                                                      "boundary_bytes", "saved_bytes", "fwd_tmp_bytes", "bwd_tmp_bytes",
-                                                      "gpu_mem_bytes",  "d2h_Bps",     "h2d_Bps",       "host_bytes"};
+constexpr std::array<std::string_view, 17> known_keys{"name",
+                                                      "L",
+                                                      "fwd_s",
+                                                      "bwd_s",
+                                                      "boundary_bytes",
+                                                      "saved_bytes",
+                                                      "fwd_tmp_bytes",
+                                                      "bwd_tmp_bytes",
+                                                      "gpu_mem_bytes",
+                                                      "d2h_Bps",
+                                                      "h2d_Bps",
+                                                      "host_bytes",
+                                                      "out_beside_back",
+                                                      "back_beside_out",
+                                                      "compute_beside_out",
+                                                      "compute_beside_back",
+                                                      "compute_beside_both"};
 
 class case_reader {
  public:
@@ -57,6 +71,11 @@ class case_reader {
     result.h2d_bytes_per_s = rate("h2d_Bps");
     json const& host = at("host_bytes");
     result.host_bytes = host.is_null() ? chain::unlimited : number("host_bytes", host, max_bytes);
+    result.beside = {.out_beside_back = share("out_beside_back"),
+                     .back_beside_out = share("back_beside_out"),
+                     .compute_beside_out = share("compute_beside_out"),
+                     .compute_beside_back = share("compute_beside_back"),
+                     .compute_beside_both = share("compute_beside_both")};
     return result;
   }
 
@@ -142,6 +161,15 @@ class case_reader {
     auto const found = root_.find(std::string(key));
     if (found == root_.end() || found->is_null()) return std::vector<double>(stages);
     return numbers(key, stages, max_bytes);
+  }
+
+  /// What is left of a speed beside something else; all of it unless the case says otherwise.
+  [[nodiscard]] double share(std::string_view key) const {
+    auto const found = root_.find(std::string(key));
+    if (found == root_.end() || found->is_null()) return 1;
+    double const left = number(key, *found, 1);
+    if (left < contention::least) fail(key, fmt::format("is {:g}; give {} to 1", left, contention::least));
+    return left;
   }
 
   /// No rate, like a rate of nothing, is no link: a link without a limit would be written as a large number.
