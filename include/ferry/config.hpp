@@ -93,7 +93,7 @@ struct config {
   /// Speeds over the steps, the first from step 0 on, in ascending order; goes before `link_gbps` unless empty.
   std::vector<link_change> link_schedule;
   link_value link_latency_us{10, 10, false};
-  unsigned compute_threads = 0;  ///< 0: as many as OpenMP would use
+  unsigned compute_threads = 0;  ///< 0: `auto`
   bool check_order = false;
 
   std::vector<std::string> given;  ///< variables that were `set`, to a value other than the default's

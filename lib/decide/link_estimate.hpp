@@ -2,13 +2,17 @@
 //
 // Chunks that follow each other show the bandwidth, those that meet an idle link also the latency. Of the last few,
 // those that took many times as long as the middle one are left out: a link that stood still for a moment is not a slow
-// link, and whoever waits meanwhile sees for himself how long. Threads: the engine's; whoever reads gets published
+// link, and whoever waits meanwhile sees for himself how long. The two directions may disturb each other: chunks that
+// went alone and chunks that went beside the other direction's are compared, and what is left of the speed beside it is
+// a figure of its own. The speed is that of the direction alone. Threads: the engine's; whoever reads gets published
 // copies.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+
+#include "ferry/link.hpp"
 
 namespace ferry::decide {
 
@@ -17,9 +21,12 @@ class link_estimate {
   /// Until something has arrived.
   void expect(double bytes_per_us) noexcept { bytes_per_us_ = bytes_per_us; }
 
-  void arrived(std::size_t bytes, double us, bool met_idle_link) noexcept {
+  /// `beside`: for which share of that time the other direction was at work.
+  void arrived(std::size_t bytes, double us, bool met_idle_link, double beside = 0) noexcept {
     double const size = static_cast<double>(bytes);
     us = std::max(us, shortest_us);
+    if (!met_idle_link) compare(us / std::max(1.0, size), beside);
+    us *= 1 - beside * (1 - share_);  // as it would have taken alone
     if (met_idle_link && known()) {
       add_latency(std::max(0.0, us - size / bytes_per_us_));
       // Only the tail of an isolated chunk is the link's speed: it counts unless it would make the link look slow.
@@ -34,12 +41,36 @@ class link_estimate {
   [[nodiscard]] bool known() const noexcept { return bytes_per_us_ > 0; }
   [[nodiscard]] double bytes_per_us() const noexcept { return bytes_per_us_; }
   [[nodiscard]] double latency_us() const noexcept { return latency_us_; }
+  /// What is left of the speed beside the other direction; 1 until both have been seen.
+  [[nodiscard]] double share_beside() const noexcept { return share_; }
 
  private:
   struct sample {
     double bytes = 0;
     double us = 0;
   };
+  /// Microseconds a byte of the last chunks.
+  struct pace {
+    std::array<double, 8> last{};
+    std::size_t count = 0;
+    void add(double us) noexcept { last[count++ % last.size()] = us; }
+    [[nodiscard]] bool full() const noexcept { return count >= last.size(); }
+    [[nodiscard]] double middle() const noexcept {
+      auto sorted = last;
+      std::nth_element(sorted.begin(), sorted.begin() + last.size() / 2, sorted.end());
+      return sorted[last.size() / 2];
+    }
+  };
+
+  void compare(double us_per_byte, double beside) noexcept {
+    constexpr double hardly = 0.1;
+    constexpr double worth_noting = 0.95;  // more than that is noise
+    if (beside > hardly && beside < 1 - hardly) return;
+    (beside < hardly ? alone_ : together_).add(us_per_byte);
+    if (!alone_.full() || !together_.full() || together_.middle() <= 0) return;
+    double const share = alone_.middle() / together_.middle();
+    share_ = share < worth_noting ? std::max(contention::least, share) : 1;
+  }
 
   void estimate() noexcept {
     constexpr double standstill = 4;
@@ -71,6 +102,9 @@ class link_estimate {
   double bytes_per_us_ = 0;
   double latency_us_ = 0;
   bool latency_known_ = false;
+  pace alone_;
+  pace together_;
+  double share_ = 1;
 };
 
 }  // namespace ferry::decide

@@ -27,7 +27,8 @@ struct link_counters {
   std::atomic<std::uint64_t> chunks{0};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<double> busy_us{0};
-  std::atomic<double> bytes_per_us{0};  ///< running estimate, 0 until something has been copied
+  std::atomic<double> bytes_per_us{0};  ///< running estimate of it alone, 0 until something has been copied
+  std::atomic<double> share_beside{1};  ///< what is left of it while the other direction is at work
   std::atomic<double> latency_us{0};    ///< the same of a chunk that meets an idle link
   std::atomic<std::size_t> in_flight_bytes{0};
   std::atomic<std::int64_t> copying_since_ns{0};  ///< the chunk that is being copied, on the device's clock; 0: none
@@ -47,6 +48,8 @@ class link_view {
   [[nodiscard]] double bytes_per_us(copy_direction direction) const noexcept {
     return counters(direction).bytes_per_us.load(std::memory_order_relaxed);
   }
+  /// The same, beside what the other direction is doing now.
+  [[nodiscard]] double bytes_per_us_now(copy_direction direction) const noexcept;
   [[nodiscard]] bool is_punctual() const noexcept { return punctual_; }
   /// How long before an event a thread must act so as not to be late for it: sleeping threads wake up slowly.
   [[nodiscard]] double wake_up_us() const noexcept { return punctual_ ? 0 : 200; }

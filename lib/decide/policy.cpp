@@ -39,7 +39,7 @@ std::string policy::shortcoming() const {
 }
 
 placement policy::choose(item_info const& item) const {
-  switch (choice_.kind) {
+  switch (in_force().kind) {
     case policy_kind::automatic:
     case policy_kind::plan:  // until it is there
       return item.boundary ? placement::offload : placement::recompute;
@@ -61,7 +61,7 @@ placement policy::choose(item_info const& item) const {
 }
 
 bool policy::checkpoint(std::uint32_t segment) const noexcept {
-  unsigned const every = choice_.kind == policy_kind::every ? choice_.every : every_;
+  unsigned const every = in_force().kind == policy_kind::every ? in_force().every : every_;
   if (every != 0) return segment % every == 0;
   // Before the number of segments is known: gaps that grow by one (0, 1, 3, 6, 10, ...) leave about
   // sqrt(2 L) checkpoints and gaps of about sqrt(2 L), wherever the chain turns out to end.
@@ -70,7 +70,7 @@ bool policy::checkpoint(std::uint32_t segment) const noexcept {
 }
 
 void policy::learn(store::tiered_store const& store, std::uint64_t step, std::size_t forced_peak_bytes) {
-  if (choice_.kind == policy_kind::sqrt && segments_seen_ > 0) {
+  if (segments_seen_ > 0) {
     every_ = static_cast<std::uint32_t>(std::ceil(std::sqrt(static_cast<double>(segments_seen_))));
   }
   // The first step drops everything that can be rebuilt: so it measures each recipe, and shows which bytes

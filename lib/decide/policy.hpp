@@ -14,8 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "ferry/config.hpp"
 #include "ferry/item.hpp"
@@ -42,6 +44,8 @@ class policy {
   void set_function(placement_function choose) { function_ = std::move(choose); }
   [[nodiscard]] bool has_function() const noexcept { return function_ != nullptr; }
   [[nodiscard]] decision decide(item_info const& item);
+  /// Policy `auto` decides as another one would, until it is told otherwise.
+  void act_as(std::optional<policy_choice> other) { acting_ = std::move(other); }
   /// Whether room may be made by dropping what was placed `keep`.
   [[nodiscard]] bool keep_is_firm() const noexcept { return function_ != nullptr || choice_.kind == policy_kind::keep; }
 
@@ -64,11 +68,13 @@ class policy {
   void learn(store::tiered_store const& store, std::uint64_t step, std::size_t forced_peak_bytes);
 
  private:
+  [[nodiscard]] policy_choice const& in_force() const noexcept { return acting_ ? *acting_ : choice_; }
   [[nodiscard]] placement choose(item_info const& item) const;
   [[nodiscard]] bool checkpoint(std::uint32_t segment) const noexcept;
   void choose_dearest(store::tiered_store const& store, std::uint64_t step, std::size_t room);
 
   policy_choice choice_;
+  std::optional<policy_choice> acting_;
   std::size_t min_bytes_;
   placement_function function_;
   std::uint32_t segments_seen_ = 0;  // in the current step

@@ -79,7 +79,7 @@ std::optional<profile> profile_recorder::take(std::string name) {
 void profile_recorder::add_stretch(profile& step, std::size_t index) const {
   auto const& one = times_.stretches()[index];
   if (one.micro_batch != times_.stretches().back().micro_batch) return;
-  double const us = std::max(0.0, times_.lasted_us(index) - one.still_us - one.recipes_us);
+  double const us = times_.own_us(index);
   // A segment behind all items, a loss for instance, which the trainer has declared: it belongs to the last one.
   auto& segment = step.segments[std::min<std::size_t>(one.segment, step.segments.size() - 1)];
   auto const& bytes = bytes_[index];

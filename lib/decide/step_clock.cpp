@@ -7,6 +7,12 @@
 
 namespace ferry::decide {
 
+namespace {
+
+std::chrono::nanoseconds in_ns(double us) { return std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3)); }
+
+}  // namespace
+
 void step_clock::begin_step() {
   first_unreported_ = 0;
   std::swap(before_, now_);
@@ -15,9 +21,10 @@ void step_clock::begin_step() {
   now_.first = before_.first + before_.stretches.size();
   now_.stretches.clear();
   now_.end = {};
-  under_way_ = false;
+  now_.began.reset();
   declared_ = false;
   reached_ = 0;
+  until_reached_us_ = 0;
 }
 
 void step_clock::end_step(store::event_pool& events) {
@@ -65,6 +72,32 @@ double step_clock::lasted_us(one_step const& in, std::size_t index) const {
   return store::elapsed_us(device_, in.stretches[index].from, to).value_or(0);
 }
 
+/// Of a stretch that begins so long after the step: what it computed, without recipes, and beside what.
+contention_estimate::sample step_clock::computed(one_step const& in, std::size_t index, double from_us) const {
+  auto const& s = in.stretches[index];
+  double const lasted = lasted_us(in, index);
+  contention_estimate::sample seen{.which = s.which, .segment = s.segment};
+  seen.us = std::max(0.0, lasted - s.still_us - s.recipes_us);
+  if (!in.began || lasted <= 0) return seen;
+  // Beside which of the three traffic went on is not known: beside each in its proportion.
+  double const share = std::min(1.0, seen.us / lasted);
+  auto const use = traffic_.between(*in.began + in_ns(from_us), *in.began + in_ns(from_us + lasted));
+  seen.beside = {share * use.out_us, share * use.back_us, share * use.both_us};
+  seen.certainty = share;
+  return seen;
+}
+
+double step_clock::own_us(one_step const& in, std::size_t index, double from_us) const {
+  auto const seen = computed(in, index, from_us);
+  return std::max(0.0, seen.us - contention_.lost_us(seen.beside));
+}
+
+double step_clock::own_us(std::size_t index) const {
+  double from_us = 0;
+  for (std::size_t i = 0; i < index; ++i) from_us += lasted_us(now_, i);
+  return own_us(now_, index, from_us);
+}
+
 bool step_clock::over() const {
   auto const passed = [this](store::event_handle const& mark) {
     return device_.query(mark.ref()) == event_status::complete;
@@ -87,14 +120,23 @@ bool step_clock::learn() {
   double micro_batches = 0;
   for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
     auto const& s = before_.stretches[i];
-    auto& of_pass = times_[static_cast<std::size_t>(s.which)];
-    if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
-    double const lasted = lasted_us(before_, i);
-    of_pass[s.segment].own_us.add(std::max(0.0, lasted - s.still_us - s.recipes_us));
-    of_pass[s.segment].calls = s.calls;
-    all_us += lasted;
+    contention_.add(computed(before_, i, all_us));
+    all_us += lasted_us(before_, i);
     micro_batches += i == 0 || before_.stretches[i - 1].micro_batch != s.micro_batch ? 1 : 0;
   }
+  contention_.end_step();
+  double from_us = 0;
+  for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
+    auto const& s = before_.stretches[i];
+    auto& of_pass = times_[static_cast<std::size_t>(s.which)];
+    if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
+    auto& times = of_pass[s.segment];
+    times.busy_us.add(computed(before_, i, from_us).us);
+    times.own_us.add(own_us(before_, i, from_us));
+    times.calls = s.calls;
+    from_us += lasted_us(before_, i);
+  }
+  if (before_.began) traffic_.forget_before(*before_.began);
   step_us_ = all_us / micro_batches;
   learnt_step_ = before_.number;
   return true;
@@ -114,27 +156,26 @@ std::optional<double> step_clock::own_us(pass which, std::uint32_t segment) cons
 double step_clock::expected_us(std::size_t index) const {
   auto const& s = now_.stretches[index];
   auto const* const times = known(s);
-  double own = times != nullptr ? times->own_us.middle() : 0;
+  double busy = times != nullptr ? times->busy_us.middle() : 0;
   if (index + 1 == now_.stretches.size() && times != nullptr) {
     double const made = s.calls > 0 ? s.calls - 1.0 : 0.0;
-    own *= std::min(1.0, made / std::max(1.0, static_cast<double>(times->calls)));
+    busy *= std::min(1.0, made / std::max(1.0, static_cast<double>(times->calls)));
   }
-  return own + s.expected_recipes_us;
+  return busy + s.expected_recipes_us;
 }
 
 void step_clock::look_how_far() {
   auto const passed = [this](std::size_t i) {
     return device_.query(now_.stretches[i].from.ref()) == event_status::complete;
   };
-  if (!under_way_) {
+  if (!now_.began) {
     if (now_.stretches.empty() || !passed(0)) return;
-    under_way_ = true;
-    reached_at_ = device_.now();
+    now_.began = device_.now();
   }
   while (reached_ + 1 < now_.stretches.size() && passed(reached_ + 1)) {
-    double const us = lasted_us(reached_);
+    until_reached_us_ += lasted_us(now_, reached_);
     // The first mark was seen late by an unknown time; what was seen since can only put it earlier.
-    reached_at_ = std::min(device_.now(), reached_at_ + std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3)));
+    now_.began = std::min(*now_.began, device_.now() - in_ns(until_reached_us_));
     ++reached_;
   }
 }
@@ -142,8 +183,8 @@ void step_clock::look_how_far() {
 double step_clock::busy_us() {
   look_how_far();
   double expected = 0;
-  for (std::size_t i = under_way_ ? reached_ : 0; i < now_.stretches.size(); ++i) expected += expected_us(i);
-  double const since = under_way_ ? microseconds_of(device_.now() - reached_at_) : 0;
+  for (std::size_t i = reached_; i < now_.stretches.size(); ++i) expected += expected_us(i);
+  double const since = now_.began ? microseconds_of(device_.now() - *now_.began) - until_reached_us_ : 0;
   return std::max(0.0, expected - since);
 }
 

@@ -1,8 +1,9 @@
 // The step clock: how far the device is in the step, and how long what lies before it will take.
 //
-// Whenever the trainer enters a segment its stream is marked. The time between two marks, less what recipes took and
-// what the stream stood still, is the segment's own; the last few steps' times are remembered for each segment. So at
-// any moment one can tell about when the work enqueued so far will be done: whatever arrives before then costs nothing.
+// Whenever the trainer enters a segment its stream is marked. The time between two marks, less what recipes took, what
+// the stream stood still and what traffic beside it cost, is the segment's own; the last few steps' times are
+// remembered for each segment. So at any moment one can tell about when the work enqueued so far will be done: whatever
+// arrives before then costs nothing.
 // Threads: the session's only.
 #pragma once
 
@@ -14,6 +15,8 @@
 #include <span>
 #include <vector>
 
+#include "decide/contention_estimate.hpp"
+#include "decide/traffic.hpp"
 #include "ferry/item.hpp"
 #include "store/event_pool.hpp"
 #include "support/recent.hpp"
@@ -68,6 +71,13 @@ class step_clock {
   void stood_still(stretch_id in, double us) noexcept;
   void recipe_took(stretch_id in, double us) noexcept;
 
+  /// Bytes were under way, on the device's clock.
+  void moved(copy_direction direction, std::chrono::nanoseconds since, std::chrono::nanoseconds until) {
+    traffic_.moved(direction, since, until);
+  }
+  /// What traffic has cost the computation beside it.
+  [[nodiscard]] contention const& beside() const noexcept { return contention_.beside(); }
+
   /// There is a step before to learn from, and it is over.
   [[nodiscard]] bool can_learn() const { return !learnt_ && device_.query(before_.end.ref()) != event_status::pending; }
   /// Learns from the step before, if it can. False also if that one failed. Requires: everything timed in it has been
@@ -89,8 +99,10 @@ class step_clock {
   [[nodiscard]] bool over() const;
   /// Until the work of the step that has ended is over.
   void wait_until_over();
-  /// From a mark to the next; 0 where the device cannot say. Requires: both have passed.
-  [[nodiscard]] double lasted_us(std::size_t index) const { return lasted_us(now_, index); }
+  /// Of a stretch, the segment's own. Requires: the step is over, and what was timed in it has been taken in.
+  [[nodiscard]] double own_us(std::size_t index) const;
+  /// Notes how far the device is: the more often, the better it is known when the step began.
+  void look_how_far();
 
  private:
   struct one_step {
@@ -98,16 +110,20 @@ class step_clock {
     stretch_id first = 1;
     std::vector<stretch> stretches;
     store::event_handle end;
+    /// When the first mark passed, at the latest; nothing if nobody has looked.
+    std::optional<std::chrono::nanoseconds> began;
   };
   struct segment_times {
     support::recent_values own_us;
+    support::recent_values busy_us;  // the same with what traffic cost
     std::uint32_t calls = 0;
   };
   [[nodiscard]] double lasted_us(one_step const& in, std::size_t index) const;
+  [[nodiscard]] double own_us(one_step const& in, std::size_t index, double from_us) const;
+  [[nodiscard]] contention_estimate::sample computed(one_step const& in, std::size_t index, double from_us) const;
   [[nodiscard]] stretch* find(stretch_id id) noexcept;
   [[nodiscard]] segment_times const* known(stretch const& s) const noexcept;
   [[nodiscard]] double expected_us(std::size_t index) const;
-  void look_how_far();
 
   device& device_;
   one_step now_;
@@ -118,10 +134,11 @@ class step_clock {
   std::uint64_t learnt_step_ = 0;
   std::array<std::vector<segment_times>, 2> times_;  // by pass, then by segment
   std::size_t reached_ = 0;                          // the last mark that has passed, if any has
-  bool under_way_ = false;
+  double until_reached_us_ = 0;                      // from the first mark
   bool declared_ = false;
   std::size_t first_unreported_ = 0;  // stretch: failures before it have been reported
-  std::chrono::nanoseconds reached_at_{0};
+  traffic traffic_;
+  contention_estimate contention_;
 };
 
 }  // namespace ferry::decide

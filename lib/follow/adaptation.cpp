@@ -48,12 +48,21 @@ double times_larger(double a, double b) {
   return std::max(a, b) / std::min(a, b);
 }
 
+double times_larger(contention const& a, contention const& b) {
+  return std::max({times_larger(a.out_beside_back, b.out_beside_back),
+                   times_larger(a.back_beside_out, b.back_beside_out),
+                   times_larger(a.compute_beside_out, b.compute_beside_out),
+                   times_larger(a.compute_beside_back, b.compute_beside_back),
+                   times_larger(a.compute_beside_both, b.compute_beside_both)});
+}
+
 }  // namespace
 
 void adaptation::follow(plan given) {
   around_.plan.follow(plan_set(std::move(given)));
   plan_is_ours_ = false;
   trial_.reset();
+  give_up_rivals();
   others_.clear();
 }
 
@@ -122,6 +131,7 @@ planning_task adaptation::planning_for(profile step) const {
   task.on.host_bytes = around_.on.capabilities().pinned_bytes;
   task.on.device_to_host.gbps = speeds.out * gbps;
   task.on.host_to_device.gbps = speeds.back * gbps;
+  task.on.beside = measured_contention();
   task.how.budget_bytes = around_.store.device_tier().bytes().limit_bytes();
   task.how.host_budget_bytes = around_.store.pinned_tier().bytes().limit_bytes();
   task.how.insured = around_.settings.insure;
@@ -134,8 +144,20 @@ planning_task adaptation::planning_for(profile step) const {
   return task;
 }
 
+/// What is left of each speed beside the others, as far as that has shown.
+contention adaptation::measured_contention() const noexcept {
+  contention beside = around_.clock.beside();
+  auto const share = [&](copy_direction direction) {
+    return around_.link.counters(direction).share_beside.load(std::memory_order_relaxed);
+  };
+  beside.out_beside_back = share(copy_direction::device_to_host);
+  beside.back_beside_out = share(copy_direction::host_to_device);
+  return beside;
+}
+
 void adaptation::start_planning(planning_task task) {
   considered_.link = speeds_of(task.on);
+  considered_.beside = task.on.beside;
   considered_.computation_us = computation_us();
   considered_.steps_since = 0;
   replanner_.start(std::move(task));
@@ -150,16 +172,19 @@ adaptation::link_speeds adaptation::measured_speeds() const noexcept {
 void adaptation::between_steps() {
   bool const learnt = std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
+  if (learnt) check_itself();
   if (learnt && measured_ && around_.plan.is_active() && around_.plan.followed()->unlimited_us > 0) {
     around_.plan.set_pace(computation_us() / around_.plan.followed()->unlimited_us);
   }
   if (auto made = replanner_.take(around_.on.time() != nullptr)) take_over(std::move(*made));
+  let_decide();
   begin_.link = measured_speeds();
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
     begin_.chunks[static_cast<std::size_t>(direction)] = around_.link.counters(direction).chunks;
   }
   if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
-  bool const changed = around_.settings.adapt && around_.plan.is_active() && learnt && step_has_changed();
+  bool const followed = around_.plan.has_plan() && !around_.policy.has_function();
+  bool const changed = around_.settings.adapt && followed && learnt && step_has_changed();
   bool const asked = std::exchange(replan_asked_, false);
   if (changed || asked) start_planning(planning_for(updated_profile()));
 }
@@ -170,13 +195,14 @@ void adaptation::choose_plan() {
 }
 
 bool adaptation::wants_a_record() const noexcept {
-  bool const wanted = steps_to_record_ > 0 || !around_.plan.is_active();
+  bool const wanted = steps_to_record_ > 0 || !around_.plan.has_plan();
   return around_.policy.planning() && wanted && !planning_given_up_ && !replanner_.busy();
 }
 
 void adaptation::recognise(store::entry const& saved) {
   bool const first = &around_.store.live().front() == &saved && &around_.store.live().back() == &saved;
-  if (!others_.empty() && first && around_.policy.planning()) static_cast<void>(take_up_known_shape(saved));
+  if (!others_.empty() && first && around_.policy.planning() && !rivals_.acting())
+    static_cast<void>(take_up_known_shape(saved));
 }
 
 void adaptation::step_is_another(store::entry const& saved, std::string const& why) {
@@ -221,6 +247,7 @@ bool adaptation::fits(plan_set const& plans, store::entry const& saved) const {
 /// What is known of the shape at hand, which steps may come back to.
 adaptation::step_shape adaptation::leave_shape() {
   trial_.reset();
+  give_up_rivals();
   replan_asked_ = false;  // it was asked for the step as it was
   return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt), std::exchange(planned_for_, {})};
 }
@@ -228,6 +255,7 @@ adaptation::step_shape adaptation::leave_shape() {
 void adaptation::budget_changed(std::size_t before, std::size_t now) {
   planning_given_up_ = false;
   others_.clear();  // made for the old budget
+  give_up_rivals();
   auto const* const plan = around_.plan.at_hand();
   if (plan == nullptr) return;
   if (plan_is_ours_) {
@@ -278,12 +306,14 @@ profile adaptation::updated_profile() const {
   return step;
 }
 
-/// The link or the computation is not what the last plans were made for. A small change must stay to be believed.
+/// The link, the computation or what they cost each other is not what the last plans were made for. A small change must
+/// stay to be believed.
 bool adaptation::step_has_changed() {
   auto const now = measured_speeds();
   double const change =
       std::max({times_larger(now.out, considered_.link.out), times_larger(now.back, considered_.link.back),
-                times_larger(computation_us(), considered_.computation_us)});
+                times_larger(computation_us(), considered_.computation_us),
+                times_larger(measured_contention(), considered_.beside)});
   bool const stays = std::exchange(considered_.seemed_changed, change > lasting_change);
   ++considered_.steps_since;
   bool const believed = stays && considered_.seemed_changed && considered_.steps_since >= steps_between_plans;
@@ -312,12 +342,13 @@ void adaptation::take_over(replanner::result made) {
     around_.log.info("the plan stays: {}", made.failure);
     return;
   }
-  bool const same_plan = made.task.home && around_.plan.is_active();  // now with those for other links
+  bool const same_plan = made.task.home && around_.plan.has_plan();  // now with those for other links
   bool const another_budget =
-      !around_.plan.is_active() || around_.plan.followed()->budget_bytes != made.task.how.budget_bytes;
+      !around_.plan.has_plan() || around_.plan.at_hand()->budget_bytes != made.task.how.budget_bytes;
   if (same_plan || another_budget) {
     planned_for_ = speeds_of(made.task.on);
     around_.plan.follow(std::move(made.plans));
+    rivals_.plans_are_new(std::move(made.by_hand), around_.plan.at_hand()->step_us);
     return;
   }
   double const before_us = around_.clock.step_us();
@@ -328,7 +359,7 @@ void adaptation::take_over(replanner::result made) {
     return;
   }
   trial_.emplace(trial{around_.plan.give_up(), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
-                       around_.clock.this_step(), steps_on_trial});
+                       around_.clock.this_step(), steps_on_trial, std::move(made.by_hand)});
   measured_ = std::move(made.task.step);
   around_.plan.follow(std::move(made.plans));
   ++plans_;
@@ -347,8 +378,47 @@ void adaptation::judge_new_plans() {
     planned_for_ = trial_->planned_for;
     around_.plan.follow(std::move(trial_->before));
     ++plans_;
+  } else {
+    rivals_.plans_are_new(std::move(trial_->by_hand), around_.plan.at_hand()->step_us);
   }
   trial_.reset();
+}
+
+/// Does the plan keep what it promised, against the policies by hand?
+void adaptation::check_itself() {
+  if (trial_ || !plan_is_ours_ || !around_.plan.has_plan() || !around_.settings.adapt) return;
+  if (!rivals_.step_took(around_.clock.learnt_step(), around_.clock.step_us(), around_.clock.this_step())) return;
+  around_.log.info("step {}: {}", rivals_.verdicts().back().step, rivals_.verdicts().back().words);
+}
+
+/// The plan, or the policy that is followed in its place. New plans on trial are tried themselves.
+void adaptation::let_decide() {
+  if (around_.policy.has_function()) return;
+  auto const acting = trial_ ? std::nullopt : rivals_.acting();
+  around_.policy.act_as(acting);
+  if (acting) {
+    around_.plan.suspend();
+  } else {
+    around_.plan.resume();
+  }
+}
+
+void adaptation::give_up_rivals() noexcept {
+  rivals_.give_up();
+  around_.policy.act_as(std::nullopt);
+  if (!around_.policy.has_function()) around_.plan.resume();
+}
+
+void adaptation::placed_by_function() noexcept {
+  trial_.reset();
+  rivals_.give_up();
+  around_.policy.act_as(std::nullopt);
+}
+
+std::string adaptation::verdicts() const {
+  std::string lines;
+  for (auto const& one : rivals_.verdicts()) lines += fmt::format("auto, step {}: {}\n", one.step, one.words);
+  return lines;
 }
 
 bool adaptation::link_is(link_speeds const& expected) const noexcept {

@@ -3,9 +3,10 @@
 // Under policy `auto` the first steps are measured and planned for. From then on every step shows how fast the link and
 // the computation are. Within a step, the plan of the set that suits the link best is the one that is followed. Between
 // steps, if the link or the computation has changed enough, a new set is made in the background and followed from the
-// next step on. The old set is kept until the new one has shown that it does no worse. Steps of other shapes, a smaller
-// last batch for instance, have sets of their own: which one a step wants shows in the items that it saves.
-// Threads: the session's only.
+// next step on. The old set is kept until the new one has shown that it does no worse. Where the plan does not keep
+// what it promised, a policy by hand may take its place (`rivals`). Steps of other shapes, a smaller last batch for
+// instance, have sets of their own: which one a step wants shows in the items that it saves. Threads: the session's
+// only.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 #include "decide/step_clock.hpp"
 #include "follow/plan_follower.hpp"
 #include "follow/replanner.hpp"
+#include "follow/rivals.hpp"
 #include "support/log.hpp"
 
 namespace ferry::follow {
@@ -33,7 +35,7 @@ class adaptation {
     config const& settings;
     support::logger const& log;
     store::tiered_store& store;
-    decide::policy const& policy;
+    decide::policy& policy;
     decide::step_clock& clock;
     decide::profile_recorder& recorder;
     decide::link_view link;
@@ -68,7 +70,7 @@ class adaptation {
   /// Whatever was decided for the old budget is decided again.
   void budget_changed(std::size_t before, std::size_t now);
   /// A function of the trainer's places items from now on: what steps take then says nothing about plans.
-  void placed_by_function() noexcept { trial_.reset(); }
+  void placed_by_function() noexcept;
 
   /// The step that the plan in force was made from.
   [[nodiscard]] std::optional<profile> const& measured() const noexcept { return measured_; }
@@ -77,6 +79,8 @@ class adaptation {
   /// New sets that were taken over, or came back; and steps that went on with another plan.
   [[nodiscard]] std::uint64_t plans() const noexcept { return plans_; }
   [[nodiscard]] std::uint64_t changes_in_steps() const noexcept { return changes_in_steps_; }
+  /// What it has tried in the plan's place, and what came of that: a line each, the oldest first.
+  [[nodiscard]] std::string verdicts() const;
 
  private:
   struct link_speeds {
@@ -90,6 +94,7 @@ class adaptation {
     double before_us;
     std::uint64_t from_step;
     std::uint32_t steps_left;
+    std::vector<planning::policy_time> by_hand;  // for the new ones
     double best_us = decide::unknown_us;
   };
   /// Steps with the same items, each with the same bytes. Of the shape at hand the plans are being followed.
@@ -102,6 +107,7 @@ class adaptation {
   /// What plans were last made for, and since when.
   struct considered_step {
     link_speeds link;
+    contention beside{};
     double computation_us = 0;
     std::uint32_t steps_since = 0;
     bool seemed_changed = false;
@@ -122,11 +128,15 @@ class adaptation {
   void start_planning(planning_task task);
   void take_over(replanner::result made);
   void judge_new_plans();
+  void check_itself();
+  void let_decide();
+  void give_up_rivals() noexcept;
   [[nodiscard]] bool step_has_changed();
   [[nodiscard]] profile updated_profile() const;
   [[nodiscard]] double computation_us() const;
   [[nodiscard]] double own_us(pass which, std::uint32_t segment, double measured_us) const;
   [[nodiscard]] link_speeds measured_speeds() const noexcept;
+  [[nodiscard]] contention measured_contention() const noexcept;
   [[nodiscard]] static link_speeds speeds_of(hardware const& on) noexcept;
   [[nodiscard]] double link_factor() const noexcept;
   [[nodiscard]] bool link_is(link_speeds const& expected) const noexcept;
@@ -150,6 +160,7 @@ class adaptation {
   considered_step considered_;
   step_begin begin_;
   std::optional<trial> trial_;
+  rivals rivals_;
   std::uint64_t plans_ = 0;
   std::uint64_t changes_in_steps_ = 0;
   replanner replanner_;

@@ -27,6 +27,7 @@ struct replanner::work {
       }
       if (plans.front()) made.plans = plan_set(std::move(choices));
       if (!plans.front()) made.failure = "no plan fits the budget";
+      if (task.other_links) made.by_hand = planning::policy_times(task.step, task.on, task.how);
     } catch (std::exception const& e) {
       made.failure = e.what();
     }

@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "ferry/plan.hpp"
 #include "follow/plan_set.hpp"
+#include "plan/policy_times.hpp"
 
 namespace ferry::follow {
 
@@ -37,8 +39,9 @@ class replanner {
 
   struct result {
     planning_task task;
-    plan_set plans;       ///< empty if there is none
-    std::string failure;  ///< why
+    plan_set plans;                              ///< empty if there is none
+    std::vector<planning::policy_time> by_hand;  ///< what policies by hand would take
+    std::string failure;                         ///< why
   };
   /// What was asked for, if it is ready; `wait` until it is.
   [[nodiscard]] std::optional<result> take(bool wait);

@@ -37,6 +37,9 @@ void session_core::progress() {
 
 void session_core::transfer_ended(transfer& ended) {
   ledger_.transferred(ended);
+  if (ended.arrived_bytes.load(std::memory_order_relaxed) > 0) {
+    clock_.moved(ended.job.direction, ended.result.copying_since, ended.result.copying_until);
+  }
   if (entry* const e = std::exchange(ended.owner.item, nullptr)) {
     e->moving = nullptr;
     ledger_.met(end_of(ended), *e);

@@ -179,7 +179,8 @@ std::optional<out_of_device_memory> session_core::advised(out_of_device_memory c
 
 std::string session_core::explain() const {
   auto const missed = policy_.shortcoming();
-  return support::explain_losses(stats(), settings_) + (missed.empty() ? missed : missed + '\n');
+  return support::explain_losses(stats(), settings_) + (missed.empty() ? missed : missed + '\n') +
+         adaptation_.verdicts();
 }
 
 std::optional<profile> session_core::recorded_profile() {

@@ -219,9 +219,12 @@ bool transfer_engine::reap(copy_lane& lane) {
     --lane.in_flight;
     --oldest.of->progress.chunks_in_flight;
     lane.counters.in_flight_bytes.fetch_sub(oldest.bytes, std::memory_order_relaxed);
-    publish_copying(lane);
+    auto const now = device_.now();
+    double const beside = share_beside_other(lane, now);
+    if (lane.in_flight == 0) lane.work.end(now);
+    copies_next(lane, now);
     if (status == event_status::complete) {
-      learn_speed(lane, oldest);
+      learn_speed(lane, oldest, beside);
       chunk_arrived(lane, oldest);
     } else {
       met(transfer_event::chunk_failed, *oldest.of);
@@ -235,7 +238,7 @@ bool transfer_engine::reap(copy_lane& lane) {
 }
 
 /// By the device's own marks: when the engine gets to look says nothing about the link.
-void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived) {
+void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived, double beside) {
   auto const index = static_cast<std::size_t>(&arrived - lane.ring.data());
   chunk const& before = lane.ring[(index + lane.ring.size() - 1) % lane.ring.size()];
   if (!arrived.met_idle_link && !before.is_still_marked()) return;
@@ -246,16 +249,27 @@ void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived) {
     return;  // the copy is none the worse for it
   }
   add(lane.counters.busy_us, took_us);
-  lane.estimate.arrived(arrived.bytes, took_us, arrived.met_idle_link);
+  lane.estimate.arrived(arrived.bytes, took_us, arrived.met_idle_link, beside);
   lane.counters.bytes_per_us.store(lane.estimate.bytes_per_us(), std::memory_order_relaxed);
   lane.counters.latency_us.store(lane.estimate.latency_us(), std::memory_order_relaxed);
+  lane.counters.share_beside.store(lane.estimate.share_beside(), std::memory_order_relaxed);
+}
+
+/// Of the time that the oldest chunk in flight has taken, that in which the other direction was at work.
+double transfer_engine::share_beside_other(copy_lane const& lane, std::chrono::nanoseconds now) const noexcept {
+  auto const& other = &lane == &d2h_ ? h2d_ : d2h_;
+  if (now <= lane.copying_since) return 0;
+  auto const beside = other.work.until(now) - lane.other_worked;
+  return static_cast<double>(beside.count()) / static_cast<double>((now - lane.copying_since).count());
 }
 
 /// The oldest chunk in flight is the one that the link is at, from now on.
-void transfer_engine::publish_copying(copy_lane& lane) noexcept {
+void transfer_engine::copies_next(copy_lane& lane, std::chrono::nanoseconds now) noexcept {
   bool const any = lane.in_flight > 0;
+  lane.copying_since = now;
+  lane.other_worked = (&lane == &d2h_ ? h2d_ : d2h_).work.until(now);
   lane.counters.copying_bytes.store(any ? lane.ring[lane.first].bytes : 0, std::memory_order_relaxed);
-  lane.counters.copying_since_ns.store(any ? device_.now().count() : 0, std::memory_order_relaxed);
+  lane.counters.copying_since_ns.store(any ? now.count() : 0, std::memory_order_relaxed);
 }
 
 void transfer_engine::chunk_arrived(copy_lane& lane, chunk& arrived) {
@@ -435,7 +449,10 @@ void transfer_engine::issue_chunk(copy_lane& lane, transfer& chosen) {
   met(next.is_last ? transfer_event::last_chunk_issued : transfer_event::chunk_issued, chosen);
   chosen.issued_bytes.store(chosen.issued_bytes + next.bytes, std::memory_order_relaxed);
   ++chosen.progress.chunks_in_flight;
-  if (lane.in_flight++ == 0) publish_copying(lane);
+  if (lane.in_flight++ == 0) {
+    lane.work.begin(now);
+    copies_next(lane, now);
+  }
   lane.counters.in_flight_bytes.fetch_add(next.bytes, std::memory_order_relaxed);
   if (next.is_last) {
     std::erase(lane.waiting, &chosen);

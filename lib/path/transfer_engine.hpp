@@ -18,8 +18,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "decide/link_estimate.hpp"
@@ -88,6 +90,16 @@ class transfer_engine final : private virtual_time::agent {
     std::chrono::nanoseconds issued{0};
     bool met_idle_link = false;
   };
+  /// How long a direction has been at work, as the engine sees it.
+  struct work_time {
+    void begin(std::chrono::nanoseconds now) noexcept { since = now; }
+    void end(std::chrono::nanoseconds now) noexcept { before += now - *std::exchange(since, std::nullopt); }
+    [[nodiscard]] std::chrono::nanoseconds until(std::chrono::nanoseconds now) const noexcept {
+      return since ? before + (now - *since) : before;
+    }
+    std::chrono::nanoseconds before{0};
+    std::optional<std::chrono::nanoseconds> since;
+  };
   struct copy_lane {
     copy_lane(device& on, copy_direction which, label const& name);
     /// What is known of its speed beforehand; 0: nothing.
@@ -101,6 +113,10 @@ class transfer_engine final : private virtual_time::agent {
     bool failing = false;           ///< a chunk failed: drain before issuing more
     std::vector<transfer*> failed;  ///< to be ended once drained
     std::chrono::nanoseconds last_completion{0};
+    work_time work;
+    /// When the chunk that is being copied began, and how long the other direction had been at work then.
+    std::chrono::nanoseconds copying_since{0};
+    std::chrono::nanoseconds other_worked{0};
     link_estimate estimate;
     link_counters counters;
   };
@@ -116,7 +132,8 @@ class transfer_engine final : private virtual_time::agent {
   bool progress();
   bool accept_submissions();
   bool reap(copy_lane& lane);
-  void publish_copying(copy_lane& lane) noexcept;
+  void copies_next(copy_lane& lane, std::chrono::nanoseconds now) noexcept;
+  [[nodiscard]] double share_beside_other(copy_lane const& lane, std::chrono::nanoseconds now) const noexcept;
   bool handle_cancellations(copy_lane& lane);
   void stop(copy_lane& lane, transfer& cancelled);
   void record_done(copy_lane& lane, transfer& of);
@@ -127,7 +144,7 @@ class transfer_engine final : private virtual_time::agent {
   void issue_chunk(copy_lane& lane, transfer& chosen);
   void recover(copy_lane& lane);
   void chunk_arrived(copy_lane& lane, chunk& arrived);
-  void learn_speed(copy_lane& lane, chunk const& arrived);
+  void learn_speed(copy_lane& lane, chunk const& arrived, double beside);
   bool verify(transfer& arrived);
   void finish(transfer& ended, transfer_phase how);
   void rest();

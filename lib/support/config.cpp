@@ -137,11 +137,11 @@ std::string_view verify_text(verify_mode chosen) {
 }
 
 /// 0 stands for auto.
-unsigned plan_effort(std::string_view text) {
-  constexpr unsigned most = 10'000'000;
-  return support::trimmed(text) == "auto" ? 0 : support::read_count(text, 1, most);
+template <unsigned Most>
+unsigned count_or_auto(std::string_view text) {
+  return support::trimmed(text) == "auto" ? 0 : support::read_count(text, 1, Most);
 }
-std::string plan_effort_text(unsigned moves) { return moves == 0 ? "auto" : count_text(moves); }
+std::string count_or_auto_text(unsigned count) { return count == 0 ? "auto" : count_text(count); }
 
 double tolerance_us(std::string_view text) { return support::read_number(text, 0, most_tolerance_us); }
 
@@ -204,7 +204,7 @@ constexpr std::array settings_table{
         "on or off"),
     row<&config::adapt, word_value<bool, switch_words>, word_text<bool, switch_words>>(
         "FERRY_ADAPT", "plan again when steps are not as forecast", "on or off"),
-    row<&config::plan_effort, plan_effort, plan_effort_text>(
+    row<&config::plan_effort, count_or_auto<10'000'000>, count_or_auto_text>(
         "FERRY_PLAN_EFFORT",
         "moves of each search for a plan, whatever time they take, so that a step's plan is always the same; auto "
         "searches by the clock",
@@ -242,9 +242,9 @@ constexpr std::array settings_table{
     row<&config::link_latency_us, link_latency_us, write_link>("FERRY_LINK_LATENCY_US",
                                                                "host and sim device: latency of its link per transfer",
                                                                "microseconds, 0 to 1000000, or two numbers as d2h,h2d"),
-    row<&config::compute_threads, count_within<0, 1024>, count_text>(
-        "FERRY_COMPUTE_THREADS", "host device: threads of a compute stream; 0 takes as many as OpenMP would",
-        "0 to 1024"),
+    row<&config::compute_threads, count_or_auto<1024>, count_or_auto_text>(
+        "FERRY_COMPUTE_THREADS",
+        "host device: threads of a compute stream; auto leaves a core of several to the copies", "auto, or 1 to 1024"),
     row<&config::check_order, word_value<bool, switch_words>, word_text<bool, switch_words>>(
         "FERRY_CHECK_ORDER", "host device: report stream-order mistakes", "on or off"),
 };

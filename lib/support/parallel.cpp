@@ -23,7 +23,7 @@ alone_here::alone_here() noexcept : before_(std::exchange(alone, true)) {}
 alone_here::~alone_here() { alone = before_; }
 
 void in_parallel(std::size_t count, std::function<void(std::size_t)> const& part) {
-  std::size_t const threads = alone ? 1 : std::min<std::size_t>(count, compute_threads(0).threads);
+  std::size_t const threads = alone ? 1 : std::min<std::size_t>(count, threads_as_openmp().threads);
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr failure;  // guarded by `mutex`

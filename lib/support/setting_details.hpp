@@ -130,11 +130,14 @@ inline constexpr std::array setting_details{
                    "What each transfer takes beyond its bytes. It makes small chunks dear."},
     setting_detail{
         "FERRY_COMPUTE_THREADS", "compute_threads", device_group,
-        "0 stands for `OMP_NUM_THREADS` (the first number of a list) within `OMP_THREAD_LIMIT`, and for no more than "
-        "the "
-        "cores that the process may use by its affinity mask and its control group; `ferry devices` has the number and "
-        "where it comes from. Fewer leave cores to the copies, which are done by the CPU on this device. Results do "
-        "not depend on it."},
+        "Copies are done by the CPU on this device: `auto` leaves them one of the cores that the process may use by "
+        "its "
+        "affinity mask and its control group, as a GPU has copy engines. Where `OMP_NUM_THREADS` (the first number of "
+        "a "
+        "list) or `OMP_THREAD_LIMIT` are set, it takes what they say. With as many threads as cores, computation and "
+        "copies slow each other down; policy `auto` measures that and plans with it. `ferry devices` has the number "
+        "and "
+        "where it comes from. Results do not depend on it."},
     setting_detail{
         "FERRY_CHECK_ORDER", "check_order", device_group,
         "For whoever writes a trainer: finds kernels and copies that touch the same bytes without an event between "

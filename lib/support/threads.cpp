@@ -18,6 +18,8 @@ namespace ferry::support {
 
 namespace {
 
+constexpr std::string_view all_cores = "cores of this process";
+
 unsigned cores_of_the_mask() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -94,7 +96,7 @@ unsigned usable_cores(std::string const& root) {
 }
 
 thread_count threads_as_openmp(char const* num_threads, char const* thread_limit, unsigned cores) {
-  thread_count chosen{cores, "cores of this process"};
+  thread_count chosen{cores, all_cores};
   auto const lower = [&chosen](std::optional<unsigned> to, std::string_view from) {
     if (to && *to <= chosen.threads) chosen = {*to, from};
   };
@@ -106,9 +108,18 @@ thread_count threads_as_openmp(char const* num_threads, char const* thread_limit
   return chosen;
 }
 
+thread_count threads_as_openmp() {
+  return threads_as_openmp(std::getenv("OMP_NUM_THREADS"), std::getenv("OMP_THREAD_LIMIT"), usable_cores());
+}
+
+thread_count less_one_for_copies(thread_count all) noexcept {
+  if (all.from != all_cores || all.threads < 2) return all;
+  return {all.threads - 1, "cores of this process but one, which is for copies"};
+}
+
 thread_count compute_threads(unsigned given) {
   if (given != 0) return {given, "FERRY_COMPUTE_THREADS"};
-  return threads_as_openmp(std::getenv("OMP_NUM_THREADS"), std::getenv("OMP_THREAD_LIMIT"), usable_cores());
+  return less_one_for_copies(threads_as_openmp());
 }
 
 }  // namespace ferry::support

@@ -1,5 +1,6 @@
-// How many threads computation may use: as many as a setting says, or else as OpenMP would in this process. What the
-// environment and the system say about that is read here and nowhere else.
+// How many threads computation may use: as many as a setting says, or else as OpenMP would in this process, less a core
+// for the copies where nobody says anything. What the environment and the system say about that is read here and
+// nowhere else.
 //
 // Shared with tools/: `ferry devices` shows the number and where it comes from.
 //
@@ -20,8 +21,14 @@ struct thread_count {
   std::string_view from;  ///< what decided: a variable, or "cores of this process"
 };
 
-/// `given` is FERRY_COMPUTE_THREADS; 0 asks OpenMP's variables.
+/// Those of a compute stream on the host device. `given` is FERRY_COMPUTE_THREADS; 0 stands for `auto`.
 [[nodiscard]] thread_count compute_threads(unsigned given);
+
+/// As many as OpenMP would use in this process.
+[[nodiscard]] thread_count threads_as_openmp();
+
+/// Copies are done by the CPU: of several cores they get one, unless a variable says how many compute.
+[[nodiscard]] thread_count less_one_for_copies(thread_count all) noexcept;
 
 /// The same from OMP_NUM_THREADS, of which the first number counts, and OMP_THREAD_LIMIT; null: not set. One that
 /// OpenMP would not accept counts for nothing, as there. Never more than there are cores: threads without one would

@@ -131,7 +131,7 @@ TEST(Config, TakesTheOtherSettings) {
   EXPECT_EQ(with("FERRY_TRACE=t.json").trace_file, "t.json");
   EXPECT_EQ(with("FERRY_DEVICE_BYTES=1GB").device_bytes, 1'000'000'000u);
   EXPECT_EQ(with("FERRY_PINNED_BYTES=1GB").pinned_bytes, 1'000'000'000u);
-  EXPECT_EQ(with("FERRY_COMPUTE_THREADS=0").compute_threads, 0u);
+  EXPECT_EQ(with("FERRY_COMPUTE_THREADS=auto").compute_threads, 0u);
   EXPECT_TRUE(with("FERRY_CHECK_ORDER=on").check_order);
 }
 
@@ -253,6 +253,7 @@ TEST(Config, RefusesWhatMakesNoSense) {
                             "FERRY_LINK_GBPS=5@0,1@2000000000",
                             "FERRY_LINK_LATENCY_US=auto",
                             "FERRY_LINK_LATENCY_US=-1",
+                            "FERRY_COMPUTE_THREADS=0",
                             "FERRY_COMPUTE_THREADS=1025",
                             "FERRY_CHECK_ORDER=yes",
                             "FERRY_CHECK_ORDER=1"}) {

@@ -141,5 +141,27 @@ TEST(RecentValues, TheMiddleIsTheMiddleInAnyOrder) {
   }
 }
 
+TEST_F(LinkEstimate, TheOtherDirectionsChunksCostWhatTheyCost) {
+  arrive(8);
+  EXPECT_EQ(link_.share_beside(), 1);
+  for (int i = 0; i < 8; ++i) link_.arrived(chunk, 3 * chunk_us, false, 1);
+  EXPECT_NEAR(link_.share_beside(), 1.0 / 3, 1e-9);
+  // Then the speed is what it would be alone, whatever went on beside the last chunks.
+  for (int i = 0; i < 8; ++i) link_.arrived(chunk, 3 * chunk_us, false, 1);
+  EXPECT_NEAR(link_.bytes_per_us(), speed, 1e-6 * speed);
+  for (int i = 0; i < 8; ++i) link_.arrived(chunk, 2 * chunk_us, false, 0.75);
+  EXPECT_NEAR(link_.bytes_per_us(), speed, 1e-6 * speed);
+  arrive(8);
+  EXPECT_NEAR(link_.bytes_per_us(), speed, 1e-6 * speed);
+}
+
+TEST_F(LinkEstimate, ALinkThatIsSlowerAltogetherDisturbsNothing) {
+  arrive(8);
+  arrive(8, 2);
+  for (int i = 0; i < 16; ++i) link_.arrived(chunk, 2 * chunk_us, false, 1);
+  EXPECT_EQ(link_.share_beside(), 1);
+  EXPECT_NEAR(link_.bytes_per_us(), speed / 2, 1e-6 * speed);
+}
+
 }  // namespace
 }  // namespace ferry::decide

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -62,6 +63,20 @@ TEST(Threads, SayWhereTheNumberComesFrom) {
   EXPECT_EQ(compute_threads(5).from, "FERRY_COMPUTE_THREADS");
 }
 
+TEST(Threads, LeaveACoreToTheCopiesUnlessSomebodySaysHowMany) {
+  auto const left = [](char const* num_threads, unsigned cores) {
+    return less_one_for_copies(threads_as_openmp(num_threads, nullptr, cores));
+  };
+  EXPECT_EQ(left(nullptr, 8).threads, 7u);
+  EXPECT_EQ(left(nullptr, 8).from, "cores of this process but one, which is for copies");
+  EXPECT_EQ(left(nullptr, 2).threads, 1u);
+  EXPECT_EQ(left(nullptr, 1).threads, 1u);
+  EXPECT_EQ(left(nullptr, 1).from, "cores of this process");
+  EXPECT_EQ(left("8", 8).threads, 8u);
+  EXPECT_EQ(left("9", 8).threads, 7u);  // more than there are says nothing
+  EXPECT_EQ(left("3", 8).threads, 3u);
+}
+
 /// As long as it lives, a variable is another.
 class environment {
  public:
@@ -87,7 +102,8 @@ TEST(Threads, AreReadFromTheEnvironment) {
     EXPECT_EQ(compute_threads(5).threads, 5u);  // said for Ferry: taken as it stands
   }
   environment const none("OMP_NUM_THREADS", nullptr);
-  EXPECT_EQ(compute_threads(0).threads, usable_cores());
+  EXPECT_EQ(threads_as_openmp().threads, usable_cores());
+  EXPECT_EQ(compute_threads(0).threads, std::max(2u, usable_cores()) - 1);
 }
 
 TEST(Threads, KeepToTheAffinityMask) {

@@ -1,0 +1,144 @@
+#include "follow/rivals.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "support/parse.hpp"
+
+namespace ferry::follow {
+
+namespace {
+
+/// The first step of another way to go on still has to do with what the last one left.
+constexpr std::uint64_t steps_to_settle = 1;
+constexpr std::size_t steps_measured = 2;
+/// A gain that is worth a trial, of a step.
+constexpr double least_gain = 0.01;
+/// How many times what steps differ by a gain must be.
+constexpr double clear_of_noise = 2;
+/// Steps on trial: so many at first, and that share of all.
+constexpr std::uint64_t first_trials = 9;
+constexpr double share_for_trials = 0.1;
+constexpr std::size_t verdicts_kept = 16;
+/// What nobody has tried may take so much less than expected.
+constexpr double doubt = 0.12;
+
+double ms(double us) { return 1e-3 * us; }
+
+}  // namespace
+
+double step_times::middle() const {
+  auto sorted = last_;
+  auto const size = std::min(count_, last_.size());
+  auto const end = sorted.begin() + static_cast<std::ptrdiff_t>(size);
+  std::sort(sorted.begin(), end);
+  return size % 2 == 1 ? sorted[size / 2] : 0.5 * (sorted[size / 2 - 1] + sorted[size / 2]);
+}
+
+double step_times::noise() const {
+  double const at = middle();
+  step_times distances;
+  for (std::size_t i = 0; i < std::min(count_, last_.size()); ++i) distances.add(std::abs(last_[i] - at));
+  return at > 0 ? distances.middle() / at : 0;
+}
+
+void rivals::plans_are_new(std::vector<planning::policy_time> expected, double planned_us) {
+  all_.clear();
+  for (auto& one : expected) all_.push_back({std::move(one.how), one.step_us});
+  planned_us_ = planned_us;
+  plan_.clear();
+  other_.clear();
+  acting_.reset();
+  has_won_ = false;
+  since_ = 0;
+}
+
+void rivals::give_up() noexcept {
+  all_.clear();
+  acting_.reset();
+  has_won_ = false;
+}
+
+void rivals::note(std::uint64_t step, std::string words) {
+  if (verdicts_.size() == verdicts_kept) verdicts_.erase(verdicts_.begin());
+  verdicts_.push_back({step, std::move(words)});
+}
+
+void rivals::change_to(std::optional<policy_choice> other, std::uint64_t next) {
+  acting_ = std::move(other);
+  since_ = next;
+  other_.clear();
+}
+
+bool rivals::step_took(std::uint64_t step, double us, std::uint64_t next) {
+  ++steps_;
+  if (on_trial()) ++trial_steps_;
+  if (since_ == 0) since_ = step;
+  if (step < since_ + steps_to_settle) return false;
+  (acting_ ? other_ : plan_).add(us);
+  return on_trial() ? judge(next) : consider(next);
+}
+
+/// The one that is expected to take the least, if that may be less than so much.
+rivals::rival* rivals::worth_a_trial(double than_us) noexcept {
+  rival* best = nullptr;
+  for (auto& one : all_) {
+    if (!one.tried && (1 - doubt) * one.expected_us < than_us &&
+        (best == nullptr || one.expected_us < best->expected_us))
+      best = &one;
+  }
+  return best;
+}
+
+bool rivals::consider(std::uint64_t next) {
+  auto const& now = acting_ ? other_ : plan_;
+  if (now.count() < steps_measured) return false;
+  bool const may_try = static_cast<double>(trial_steps_ + steps_to_settle + steps_measured) <=
+                       std::max(static_cast<double>(first_trials), share_for_trials * static_cast<double>(steps_));
+  if (!may_try) return false;
+  double const gain = std::max(least_gain, clear_of_noise * now.noise());
+  auto* const best = worth_a_trial((1 - gain) * now.middle());
+  if (best == nullptr) return false;
+  best->tried = true;
+  ++trials_;
+  note(next, fmt::format("{} is tried: it is expected to take {:.3f} ms, {} takes {:.3f} ({:.3f} planned)",
+                         support::write_policy(best->how), ms(best->expected_us),
+                         acting_ ? support::write_policy(*acting_) : "the plan", ms(now.middle()), ms(planned_us_)));
+  has_won_ = false;
+  change_to(best->how, next);
+  return true;
+}
+
+bool rivals::judge(std::uint64_t next) {
+  if (other_.count() < steps_measured) return false;
+  auto const tried = std::ranges::find(all_, *acting_, &rival::how);
+  double const took_us = other_.middle();
+  tried->expected_us = took_us;
+  double const gain = std::max(least_gain / 2, clear_of_noise * std::max(plan_.noise(), other_.noise()));
+  // The best so far: the plan, or another one that was tried before.
+  rival const* before = nullptr;
+  for (auto const& one : all_) {
+    if (one.tried && one.how != *acting_ && one.expected_us < plan_.middle() &&
+        (before == nullptr || one.expected_us < before->expected_us)) {
+      before = &one;
+    }
+  }
+  double const best_us = before != nullptr ? before->expected_us : plan_.middle();
+  auto const name = support::write_policy(*acting_);
+  if (took_us < (1 - gain) * best_us) {
+    note(next, fmt::format("{} stays: it took {:.3f} ms, {} {:.3f}", name, ms(took_us),
+                           before != nullptr ? support::write_policy(before->how) : "the plan", ms(best_us)));
+    has_won_ = true;
+    return false;
+  }
+  note(next, fmt::format("{} goes: it took {:.3f} ms, {} {:.3f}", name, ms(took_us),
+                         before != nullptr ? support::write_policy(before->how) : "the plan", ms(best_us)));
+  has_won_ = before != nullptr;
+  change_to(before != nullptr ? std::optional(before->how) : std::nullopt, next);
+  return true;
+}
+
+}  // namespace ferry::follow

@@ -1,0 +1,39 @@
+#include "plan/policy_times.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "plan/chain_simulator.hpp"
+#include "plan/replay_table.hpp"
+#include "plan/step_chain.hpp"
+
+namespace ferry::planning {
+
+std::vector<policy_time> policy_times(profile const& step, hardware const& on, plan_options const& how) {
+  auto as_said = how;
+  as_said.insured = false;
+  auto const problem = make_step_chain(step, on, as_said, false).problem;
+  auto const stages = static_cast<std::uint32_t>(problem.stages());
+  replay_table const replays(problem);
+  chain_simulator simulator(problem, replays);
+  std::vector<policy_time> fitting;
+  auto const add = [&](policy_choice by_hand, chain_plan does) {
+    settle(problem, does);
+    double const seconds = simulator.run(does);
+    if (std::isfinite(seconds)) fitting.push_back({std::move(by_hand), 1e6 * seconds});
+  };
+  auto const inputs_of_every = [&](std::uint32_t n) {
+    chain_plan does(stages, {replayed, input_mark::none, 0});
+    for (std::uint32_t i = 0; i < stages; i += n) does[i].input = input_mark::kept;
+    return does;
+  };
+  add({policy_kind::recompute}, inputs_of_every(1));
+  for (std::uint32_t n = 2; n < stages && n <= 16; n *= 2) add({policy_kind::every, n}, inputs_of_every(n));
+  add({policy_kind::sqrt}, inputs_of_every(static_cast<std::uint32_t>(std::ceil(std::sqrt(stages)))));
+  if (problem.has_link()) add({policy_kind::offload}, chain_plan(stages, {ferried_whole, input_mark::ferried, 0}));
+  std::ranges::stable_sort(fitting, {}, &policy_time::step_us);
+  return fitting;
+}
+
+}  // namespace ferry::planning
