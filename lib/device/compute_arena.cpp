@@ -8,7 +8,8 @@ struct compute_arena::inside {
   tbb::task_arena arena;
 };
 
-compute_arena::compute_arena(unsigned threads) : inside_(new compute_arena::inside{static_cast<int>(threads)}) {
+compute_arena::compute_arena(unsigned threads)
+    : inside_(new compute_arena::inside{tbb::task_arena(static_cast<int>(threads))}) {
   inside_->arena.initialize();  // rather than in the first launch
 }
 
