@@ -31,14 +31,15 @@ double middle(std::vector<double>& values) {
 
 }  // namespace
 
-double contention_estimate::comparisons::share() const {
+double contention_estimate::comparisons::share() {
   if (!enough()) return 1;
   auto sorted = last_;
   auto const end = sorted.begin() + static_cast<std::ptrdiff_t>(size_);
   std::sort(sorted.begin(), end);
   double const lower_quarter = sorted[size_ / 4];
   double const cost = sorted[size_ / 2];
-  if (lower_quarter <= 0 || cost < least_cost) return 1;
+  believed_ = cost >= least_cost && (believed_ || lower_quarter > 0);
+  if (!believed_) return 1;
   return std::clamp(1 - cost, contention::least, 1.0);
 }
 
@@ -54,17 +55,17 @@ contention_estimate::quiet_time const* contention_estimate::known(sample const& 
 }
 
 /// How many times as long as before the computation takes where nothing else has changed.
-double contention_estimate::drift() const {
-  std::vector<double> ratios;
+double contention_estimate::drift() {
+  ratios_.clear();
   for (auto const& seen : step_) {
     auto const* const before = known(seen);
     if (before == nullptr) continue;
     bool const same = change(seen.beside.out_us, before->beside.out_us) <= same_traffic * seen.us &&
                       change(seen.beside.back_us, before->beside.back_us) <= same_traffic * seen.us &&
                       change(seen.beside.both_us, before->beside.both_us) <= same_traffic * seen.us;
-    if (same) ratios.push_back(seen.us / before->us);
+    if (same) ratios_.push_back(seen.us / before->us);
   }
-  return ratios.size() >= telling_segments ? middle(ratios) : 1;
+  return ratios_.size() >= telling_segments ? middle(ratios_) : 1;
 }
 
 void contention_estimate::compare(sample const& seen) {
@@ -74,13 +75,19 @@ void contention_estimate::compare(sample const& seen) {
   double const back = seen.beside.back_us - before->beside.back_us;
   double const both = seen.beside.both_us - before->beside.both_us;
   double const more_us = seen.us - before->us;
-  auto const add_if_pure = [&](comparisons& to, double kind, double other, double third) {
-    if (kind < more_traffic * seen.us || std::abs(other) + std::abs(third) > pure * kind) return;
-    to.add(more_us / kind);
+  auto const is_pure = [&](double kind, double other, double third) {
+    return kind >= more_traffic * seen.us && std::abs(other) + std::abs(third) <= pure * kind;
   };
-  add_if_pure(out_, out, back, both);
-  add_if_pure(back_, back, out, both);
-  add_if_pure(both_, both, out, back);
+  if (is_pure(out, back, both)) out_.add(more_us / out);
+  if (is_pure(back, out, both)) back_.add(more_us / back);
+  // Both ways at once are seldom seen alone: what each way costs is taken off, where it is known.
+  double const one_way = (1 - beside_.compute_beside_out) * out + (1 - beside_.compute_beside_back) * back;
+  bool const known_beside = both >= more_traffic * seen.us && out_.enough() && back_.enough();
+  if (is_pure(both, out, back)) {
+    both_.add(more_us / both);
+  } else if (known_beside) {
+    both_.add((more_us - one_way) / both);
+  }
 }
 
 void contention_estimate::end_step() {
@@ -99,9 +106,9 @@ void contention_estimate::end_step() {
     }
     beside_.compute_beside_out = out_.share();
     beside_.compute_beside_back = back_.share();
-    // Where it was never seen, the one slows down what the other has left.
-    double const product = beside_.compute_beside_out * beside_.compute_beside_back;
-    beside_.compute_beside_both = both_.enough() ? both_.share() : std::max(contention::least, product);
+    // Where it was never seen, the better is hoped: then plans let it be seen.
+    double const hoped = std::min(beside_.compute_beside_out, beside_.compute_beside_back);
+    beside_.compute_beside_both = both_.enough() ? both_.share() : hoped;
   }
   step_.clear();
 }

@@ -51,7 +51,7 @@ class contention_estimate {
       size_ = size_ < last_.size() ? size_ + 1 : size_;
     }
     /// The share of its speed that is left to the computation; 1 unless they agree on less.
-    [[nodiscard]] double share() const;
+    [[nodiscard]] double share();
     [[nodiscard]] bool enough() const noexcept { return size_ >= least; }
 
    private:
@@ -59,6 +59,7 @@ class contention_estimate {
     std::array<double, 48> last_{};
     std::size_t next_ = 0;
     std::size_t size_ = 0;
+    bool believed_ = false;
   };
   struct quiet_time {
     double us = 0;  // 0: none yet
@@ -75,12 +76,13 @@ class contention_estimate {
       beside.both_us += weight * seen.beside.both_us;
     }
   };
-  [[nodiscard]] double drift() const;
+  [[nodiscard]] double drift();
   [[nodiscard]] quiet_time& quiet(sample const& seen);
   [[nodiscard]] quiet_time const* known(sample const& seen) const noexcept;
   void compare(sample const& seen);
 
   std::vector<sample> step_;
+  std::vector<double> ratios_;  // of those with the same traffic as before; here, so that a warm step allocates nothing
   std::array<std::vector<quiet_time>, 2> quiet_;  // by pass, then by segment
   std::uint64_t steps_ = 0;
   comparisons out_;

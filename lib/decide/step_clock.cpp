@@ -131,10 +131,18 @@ bool step_clock::learn() {
     auto& of_pass = times_[static_cast<std::size_t>(s.which)];
     if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
     auto& times = of_pass[s.segment];
-    times.busy_us.add(computed(before_, i, from_us).us);
-    times.own_us.add(own_us(before_, i, from_us));
+    auto const seen = computed(before_, i, from_us);
+    times.busy_us.add(seen.us);
+    std::shift_left(times.last.begin(), times.last.end(), 1);
+    times.last.back() = seen;
+    times.count = std::min(times.count + 1, times.last.size());
     times.calls = s.calls;
-    from_us += lasted_us(before_, i);
+    double const lasted = lasted_us(before_, i);
+    if (s.recipes_us > 0 && before_.began && lasted > 0) {
+      auto const use = traffic_.between(*before_.began + in_ns(from_us), *before_.began + in_ns(from_us + lasted));
+      times.beside_recipes = {use.out_us / lasted, use.back_us / lasted, use.both_us / lasted};
+    }
+    from_us += lasted;
   }
   if (before_.began) traffic_.forget_before(*before_.began);
   step_us_ = all_us / micro_batches;
@@ -144,12 +152,23 @@ bool step_clock::learn() {
 
 step_clock::segment_times const* step_clock::known(stretch const& s) const noexcept {
   auto const& of_pass = times_[static_cast<std::size_t>(s.which)];
-  return s.segment < of_pass.size() && !of_pass[s.segment].own_us.empty() ? &of_pass[s.segment] : nullptr;
+  return s.segment < of_pass.size() && of_pass[s.segment].count > 0 ? &of_pass[s.segment] : nullptr;
 }
 
 std::optional<double> step_clock::own_us(pass which, std::uint32_t segment) const {
   auto const* const times = known({which, 0, segment, {}, 0, 0, 0, 0});
-  return times != nullptr ? std::optional(times->own_us.middle()) : std::nullopt;
+  if (times == nullptr) return std::nullopt;
+  // By what is known now of the cost of traffic.
+  support::recent_values own;
+  for (std::size_t i = times->last.size() - times->count; i < times->last.size(); ++i) {
+    own.add(std::max(0.0, times->last[i].us - contention_.lost_us(times->last[i].beside)));
+  }
+  return own.middle();
+}
+
+double step_clock::recipes_own_share(pass which, std::uint32_t segment) const {
+  auto const* const times = known({which, 0, segment, {}, 0, 0, 0, 0});
+  return times != nullptr ? std::max(contention::least, 1 - contention_.lost_us(times->beside_recipes)) : 1;
 }
 
 /// Of the stretch at hand only a part has been enqueued: as many calls as have been made tell how much.

@@ -89,6 +89,8 @@ class step_clock {
   /// Of the last step that was learnt from, from its first mark to its last, per micro-batch.
   [[nodiscard]] double step_us() const noexcept { return step_us_; }
   [[nodiscard]] std::optional<double> own_us(pass which, std::uint32_t segment) const;
+  /// Of the time that recipes took when they last ran in this segment, what they would have taken without traffic.
+  [[nodiscard]] double recipes_own_share(pass which, std::uint32_t segment) const;
 
   /// About how long the device has yet to do with what has been enqueued; 0 if nothing is known of it.
   [[nodiscard]] double busy_us();
@@ -114,8 +116,10 @@ class step_clock {
     std::optional<std::chrono::nanoseconds> began;
   };
   struct segment_times {
-    support::recent_values own_us;
-    support::recent_values busy_us;  // the same with what traffic cost
+    support::recent_values busy_us;                     // with what traffic cost
+    std::array<contention_estimate::sample, 3> last{};  // the same with the traffic, the newest last
+    std::size_t count = 0;                              // of them
+    link_use beside_recipes;                            // a microsecond, when recipes last ran in it
     std::uint32_t calls = 0;
   };
   [[nodiscard]] double lasted_us(one_step const& in, std::size_t index) const;

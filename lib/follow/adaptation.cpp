@@ -172,17 +172,21 @@ adaptation::link_speeds adaptation::measured_speeds() const noexcept {
 void adaptation::between_steps() {
   bool const learnt = std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
-  if (learnt) check_itself();
   if (learnt && measured_ && around_.plan.is_active() && around_.plan.followed()->unlimited_us > 0) {
     around_.plan.set_pace(computation_us() / around_.plan.followed()->unlimited_us);
   }
   if (auto made = replanner_.take(around_.on.time() != nullptr)) take_over(std::move(*made));
-  let_decide();
   begin_.link = measured_speeds();
   for (auto const direction : {copy_direction::device_to_host, copy_direction::host_to_device}) {
     begin_.chunks[static_cast<std::size_t>(direction)] = around_.link.counters(direction).chunks;
   }
-  if (!plan_is_ours_ || !measured_ || replanner_.busy()) return;
+  // One thing after the other: what steps take on trial says nothing about plans.
+  if (plan_is_ours_ && measured_ && !replanner_.busy() && !rivals_.on_trial()) plan_again_if_changed(learnt);
+  if (learnt) check_itself();
+  let_decide();
+}
+
+void adaptation::plan_again_if_changed(bool learnt) {
   bool const followed = around_.plan.has_plan() && !around_.policy.has_function();
   bool const changed = around_.settings.adapt && followed && learnt && step_has_changed();
   bool const asked = std::exchange(replan_asked_, false);
@@ -300,7 +304,7 @@ profile adaptation::updated_profile() const {
     for (auto& item : segment.items) {
       auto const known = around_.store.entries().find({0, i, label(item.name)});
       bool const timed = item.recipe_us && known != around_.store.entries().end() && known->second.rebuild.us >= 0;
-      if (timed) item.recipe_us = known->second.rebuild.us;
+      if (timed) item.recipe_us = known->second.rebuild.us * around_.clock.recipes_own_share(pass::backward, i);
     }
   }
   return step;
@@ -387,7 +391,8 @@ void adaptation::judge_new_plans() {
 /// Does the plan keep what it promised, against the policies by hand?
 void adaptation::check_itself() {
   if (trial_ || !plan_is_ours_ || !around_.plan.has_plan() || !around_.settings.adapt) return;
-  if (!rivals_.step_took(around_.clock.learnt_step(), around_.clock.step_us(), around_.clock.this_step())) return;
+  auto const& clock = around_.clock;
+  if (!rivals_.step_took(clock.learnt_step(), clock.step_us(), clock.this_step(), !replanner_.busy())) return;
   around_.log.info("step {}: {}", rivals_.verdicts().back().step, rivals_.verdicts().back().words);
 }
 

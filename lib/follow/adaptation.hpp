@@ -128,6 +128,7 @@ class adaptation {
   void start_planning(planning_task task);
   void take_over(replanner::result made);
   void judge_new_plans();
+  void plan_again_if_changed(bool learnt);
   void check_itself();
   void let_decide();
   void give_up_rivals() noexcept;

@@ -19,12 +19,11 @@ constexpr std::size_t steps_measured = 2;
 constexpr double least_gain = 0.01;
 /// How many times what steps differ by a gain must be.
 constexpr double clear_of_noise = 2;
-/// Steps on trial: so many at first, and that share of all.
-constexpr std::uint64_t first_trials = 9;
-constexpr double share_for_trials = 0.1;
+/// Steps on trial: so many among the first ones, and later that share of all.
+constexpr std::uint64_t first_steps = 20;
+constexpr double first_trials = 9;
+constexpr double share_for_trials = 0.03;
 constexpr std::size_t verdicts_kept = 16;
-/// What nobody has tried may take so much less than expected.
-constexpr double doubt = 0.12;
 
 double ms(double us) { return 1e-3 * us; }
 
@@ -46,8 +45,12 @@ double step_times::noise() const {
 }
 
 void rivals::plans_are_new(std::vector<planning::policy_time> expected, double planned_us) {
-  all_.clear();
-  for (auto& one : expected) all_.push_back({std::move(one.how), one.step_us});
+  auto const before = std::exchange(all_, {});
+  for (auto& one : expected) {
+    auto const tried = std::ranges::find(before, one.how, &rival::how);
+    double const off = tried != before.end() ? tried->off : 1;
+    all_.push_back({std::move(one.how), one.step_us * off, off});
+  }
   planned_us_ = planned_us;
   plan_.clear();
   other_.clear();
@@ -73,21 +76,20 @@ void rivals::change_to(std::optional<policy_choice> other, std::uint64_t next) {
   other_.clear();
 }
 
-bool rivals::step_took(std::uint64_t step, double us, std::uint64_t next) {
+bool rivals::step_took(std::uint64_t step, double us, std::uint64_t next, bool may_try) {
   ++steps_;
   if (on_trial()) ++trial_steps_;
   if (since_ == 0) since_ = step;
   if (step < since_ + steps_to_settle) return false;
   (acting_ ? other_ : plan_).add(us);
-  return on_trial() ? judge(next) : consider(next);
+  return on_trial() ? judge(next) : may_try && consider(next);
 }
 
 /// The one that is expected to take the least, if that may be less than so much.
 rivals::rival* rivals::worth_a_trial(double than_us) noexcept {
   rival* best = nullptr;
   for (auto& one : all_) {
-    if (!one.tried && (1 - doubt) * one.expected_us < than_us &&
-        (best == nullptr || one.expected_us < best->expected_us))
+    if (!one.tried && one.expected_us < than_us && (best == nullptr || one.expected_us < best->expected_us))
       best = &one;
   }
   return best;
@@ -96,11 +98,13 @@ rivals::rival* rivals::worth_a_trial(double than_us) noexcept {
 bool rivals::consider(std::uint64_t next) {
   auto const& now = acting_ ? other_ : plan_;
   if (now.count() < steps_measured) return false;
-  bool const may_try = static_cast<double>(trial_steps_ + steps_to_settle + steps_measured) <=
-                       std::max(static_cast<double>(first_trials), share_for_trials * static_cast<double>(steps_));
+  double const allowed = steps_ <= first_steps ? first_trials : share_for_trials * static_cast<double>(steps_);
+  bool const may_try = static_cast<double>(trial_steps_ + steps_to_settle + steps_measured) <= allowed;
   if (!may_try) return false;
   double const gain = std::max(least_gain, clear_of_noise * now.noise());
-  auto* const best = worth_a_trial((1 - gain) * now.middle());
+  // As far as the model is off about the plan, it may be off about them.
+  double const off = acting_ || planned_us_ <= 0 ? 0 : std::max(0.0, now.middle() / planned_us_ - 1);
+  auto* const best = worth_a_trial((1 - gain) * (1 + off) * now.middle());
   if (best == nullptr) return false;
   best->tried = true;
   ++trials_;
@@ -116,6 +120,7 @@ bool rivals::judge(std::uint64_t next) {
   if (other_.count() < steps_measured) return false;
   auto const tried = std::ranges::find(all_, *acting_, &rival::how);
   double const took_us = other_.middle();
+  tried->off *= took_us / tried->expected_us;
   tried->expected_us = took_us;
   double const gain = std::max(least_gain / 2, clear_of_noise * std::max(plan_.noise(), other_.noise()));
   // The best so far: the plan, or another one that was tried before.

@@ -1,11 +1,11 @@
 // Rivals: the policies by hand that could stand in for the plan in force, what each of them takes, and which one is on
 // trial or has won.
 //
-// A plan is as good as the model that it was made with. Where its steps take longer than the best policy by hand is
-// expected to, that policy is followed for a few steps, and stays if they are quicker. What a policy takes is expected
-// by the plan's own model until it has been tried, and known from then on, until new plans are made. Noise does not
-// decide: a trial and a verdict need a gain that is larger than what the steps of one plan differ by. Trials are a
-// bounded share of all steps. Threads: the session's only.
+// A plan is as good as the model that it was made with. Where it is off by more than the plan promised to gain over the
+// best policy by hand, that policy is followed for a few steps, and stays if they are quicker. What a policy takes is
+// expected by the plan's own model until it has been tried, and known from then on, until new plans are made. Noise
+// does not decide: a trial and a verdict need a gain that is larger than what the steps of one plan differ by. Trials
+// are a bounded share of all steps. Threads: the session's only.
 #pragma once
 
 #include <array>
@@ -47,7 +47,8 @@ class rivals {
     std::string words;
   };
 
-  /// New plans are in force, which predict so much: nothing that was measured before counts any more.
+  /// New plans are in force, which predict so much. What was measured before no longer counts but for how far the model
+  /// was off about each policy.
   void plans_are_new(std::vector<planning::policy_time> expected, double planned_us);
   /// There is no plan to stand in for.
   void give_up() noexcept;
@@ -56,8 +57,8 @@ class rivals {
   [[nodiscard]] std::optional<policy_choice> const& acting() const noexcept { return acting_; }
   [[nodiscard]] bool on_trial() const noexcept { return acting_ && !has_won_; }
   /// A step has been measured that was begun as step number `step`; `next` is the one that begins now. True if another
-  /// one is to decide from that step on.
-  bool step_took(std::uint64_t step, double us, std::uint64_t next);
+  /// one is to decide from that step on; `may_try`: a policy that was not tried yet, too.
+  bool step_took(std::uint64_t step, double us, std::uint64_t next, bool may_try);
 
   /// The last of them, the oldest first.
   [[nodiscard]] std::vector<verdict> const& verdicts() const noexcept { return verdicts_; }
@@ -67,6 +68,7 @@ class rivals {
   struct rival {
     policy_choice how;
     double expected_us = 0;  ///< measured, once it has been tried
+    double off = 1;          ///< how many times as long as the model says it has shown to take
     bool tried = false;
   };
   [[nodiscard]] rival* worth_a_trial(double than_us) noexcept;

@@ -10,6 +10,25 @@
 
 namespace ferry::planning {
 
+namespace {
+
+/// A session ferries in chunks and frees by items, which the chain does not know, so that more fits and earlier: all
+/// that is certain is that what the budget does not hold goes out in forward and comes back in backward.
+double least_offload_s(chain const& c) {
+  double bytes = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+  for (std::size_t i = 0; i < c.stages(); ++i) {
+    bytes += c.saved_bytes[i];
+    forward_s += c.forward_s[i];
+    backward_s += c.backward_s[i];
+  }
+  double const moved = std::max(0.0, bytes + c.boundary_bytes[0] - c.device_bytes);
+  return std::max(forward_s, moved / c.d2h_bytes_per_s) + std::max(backward_s, moved / c.h2d_bytes_per_s);
+}
+
+}  // namespace
+
 std::vector<policy_time> policy_times(profile const& step, hardware const& on, plan_options const& how) {
   auto as_said = how;
   as_said.insured = false;
@@ -31,7 +50,7 @@ std::vector<policy_time> policy_times(profile const& step, hardware const& on, p
   add({policy_kind::recompute}, inputs_of_every(1));
   for (std::uint32_t n = 2; n < stages && n <= 16; n *= 2) add({policy_kind::every, n}, inputs_of_every(n));
   add({policy_kind::sqrt}, inputs_of_every(static_cast<std::uint32_t>(std::ceil(std::sqrt(stages)))));
-  if (problem.has_link()) add({policy_kind::offload}, chain_plan(stages, {ferried_whole, input_mark::ferried, 0}));
+  if (problem.has_link()) fitting.push_back({{policy_kind::offload}, 1e6 * least_offload_s(problem)});
   std::ranges::stable_sort(fitting, {}, &policy_time::step_us);
   return fitting;
 }

@@ -13,7 +13,7 @@ struct policy_time {
   double step_us = 0;
 };
 
-/// Of those that fit the budget: recompute, every=N, sqrt and offload. The quickest first.
+/// Of those that fit the budget: recompute, every=N and sqrt; and the least that offload may take. The quickest first.
 [[nodiscard]] std::vector<policy_time> policy_times(profile const& step, hardware const& on, plan_options const& how);
 
 }  // namespace ferry::planning

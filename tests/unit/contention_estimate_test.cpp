@@ -59,7 +59,7 @@ TEST_F(ContentionEstimate, FindsWhatEachKindCosts) {
   EXPECT_NEAR(estimate_.beside().compute_beside_both, 0.9, 1e-9);  // nothing is known but that
   step(6, {.back = 0.8}, left);
   EXPECT_NEAR(estimate_.beside().compute_beside_back, 0.7, 1e-9);
-  EXPECT_NEAR(estimate_.beside().compute_beside_both, 0.63, 1e-9);
+  EXPECT_NEAR(estimate_.beside().compute_beside_both, 0.7, 1e-9);
   step(6, {.both = 0.8}, left);
   EXPECT_NEAR(estimate_.beside().compute_beside_both, 0.5, 1e-9);
   EXPECT_NEAR(estimate_.lost_us({.out_us = 10, .back_us = 100, .both_us = 1000}), 1 + 30 + 500, 1e-6);
