@@ -80,9 +80,9 @@ bool read_record(FILE* from, char& kind, std::uint64_t& number, std::string& tex
 /// The part of one process: every so-manieth program.
 void explore_share(exploring const& how, unsigned process, shared_state& state, FILE* out) {
   coverage total;
-  auto const until = how.time ? std::optional(clock::now() + *how.time) : std::nullopt;
+  auto const until = how.time ? clock::now() + *how.time : clock::time_point::max();
   for (std::uint64_t i = process; !state.stop.load(); i += how.processes) {
-    if ((how.most && i >= *how.most) || (until && clock::now() >= *until)) break;
+    if ((how.most && i >= *how.most) || clock::now() >= until) break;
     std::uint64_t const number = how.first + i;
     state.at.store(number);
     auto const drawn = explored_program(number);
