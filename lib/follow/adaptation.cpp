@@ -205,8 +205,7 @@ bool adaptation::wants_a_record() const noexcept {
 
 void adaptation::recognise(store::entry const& saved) {
   bool const first = &around_.store.live().front() == &saved && &around_.store.live().back() == &saved;
-  if (!others_.empty() && first && around_.policy.planning() && !rivals_.acting())
-    static_cast<void>(take_up_known_shape(saved));
+  if (!others_.empty() && first && around_.policy.planning()) static_cast<void>(take_up_known_shape(saved));
 }
 
 void adaptation::step_is_another(store::entry const& saved, std::string const& why) {
@@ -234,6 +233,7 @@ bool adaptation::take_up_known_shape(store::entry const& saved) {
   generation_ = known.generation;
   measured_ = std::move(known.measured);
   planned_for_ = known.planned_for;
+  rivals_ = std::move(known.by_hand);
   auto const& here = around_.clock.stretches().back();
   around_.plan.go_on_with(std::move(known.plans), here.which, here.segment);
   return true;
@@ -251,9 +251,11 @@ bool adaptation::fits(plan_set const& plans, store::entry const& saved) const {
 /// What is known of the shape at hand, which steps may come back to.
 adaptation::step_shape adaptation::leave_shape() {
   trial_.reset();
-  give_up_rivals();
   replan_asked_ = false;  // it was asked for the step as it was
-  return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt), std::exchange(planned_for_, {})};
+  auto by_hand = std::exchange(rivals_, {});
+  let_decide();
+  return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt), std::exchange(planned_for_, {}),
+          std::move(by_hand)};
 }
 
 void adaptation::budget_changed(std::size_t before, std::size_t now) {
@@ -335,6 +337,7 @@ void adaptation::take_over(replanner::result made) {
     if (of == others_.end() || made.plans.empty()) return;
     of->planned_for = speeds_of(made.task.on);
     of->plans = std::move(made.plans);
+    of->by_hand.plans_are_new(std::move(made.by_hand), of->plans.at_hand()->followed().step_us);
     return;
   }
   if (made.task.how.budget_bytes != around_.store.device_tier().bytes().limit_bytes()) {
@@ -391,15 +394,18 @@ void adaptation::judge_new_plans() {
 /// Does the plan keep what it promised, against the policies by hand?
 void adaptation::check_itself() {
   if (trial_ || !plan_is_ours_ || !around_.plan.has_plan() || !around_.settings.adapt) return;
+  // With another link the plans for it are the better guess.
+  if (rivals_.acting() && !link_is(rival_since_)) return rivals_.give_up();
   auto const& clock = around_.clock;
   if (!rivals_.step_took(clock.learnt_step(), clock.step_us(), clock.this_step(), !replanner_.busy())) return;
+  rival_since_ = measured_speeds();
   around_.log.info("step {}: {}", rivals_.verdicts().back().step, rivals_.verdicts().back().words);
 }
 
 /// The plan, or the policy that is followed in its place. New plans on trial are tried themselves.
 void adaptation::let_decide() {
   if (around_.policy.has_function()) return;
-  auto const acting = trial_ ? std::nullopt : rivals_.acting();
+  auto const acting = rival_decides() ? rivals_.acting() : std::nullopt;
   around_.policy.act_as(acting);
   if (acting) {
     around_.plan.suspend();
@@ -408,13 +414,12 @@ void adaptation::let_decide() {
   }
 }
 
-void adaptation::give_up_rivals() noexcept {
+void adaptation::give_up_rivals() {
   rivals_.give_up();
-  around_.policy.act_as(std::nullopt);
-  if (!around_.policy.has_function()) around_.plan.resume();
+  let_decide();
 }
 
-void adaptation::placed_by_function() noexcept {
+void adaptation::placed_by_function() {
   trial_.reset();
   rivals_.give_up();
   around_.policy.act_as(std::nullopt);

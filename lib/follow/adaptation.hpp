@@ -69,8 +69,10 @@ class adaptation {
   void step_is_another(store::entry const& saved, std::string const& why);
   /// Whatever was decided for the old budget is decided again.
   void budget_changed(std::size_t before, std::size_t now);
+  /// A policy by hand decides in the place of the plan at hand, which waits.
+  [[nodiscard]] bool rival_decides() const noexcept { return rivals_.acting() && !trial_; }
   /// A function of the trainer's places items from now on: what steps take then says nothing about plans.
-  void placed_by_function() noexcept;
+  void placed_by_function();
 
   /// The step that the plan in force was made from.
   [[nodiscard]] std::optional<profile> const& measured() const noexcept { return measured_; }
@@ -103,6 +105,7 @@ class adaptation {
     plan_set plans;  ///< empty until they are made
     std::optional<profile> measured;
     link_speeds planned_for;
+    rivals by_hand{};
   };
   /// What plans were last made for, and since when.
   struct considered_step {
@@ -131,7 +134,7 @@ class adaptation {
   void plan_again_if_changed(bool learnt);
   void check_itself();
   void let_decide();
-  void give_up_rivals() noexcept;
+  void give_up_rivals();
   [[nodiscard]] bool step_has_changed();
   [[nodiscard]] profile updated_profile() const;
   [[nodiscard]] double computation_us() const;
@@ -162,6 +165,7 @@ class adaptation {
   step_begin begin_;
   std::optional<trial> trial_;
   rivals rivals_;
+  link_speeds rival_since_;  // the link when a policy by hand began to decide
   std::uint64_t plans_ = 0;
   std::uint64_t changes_in_steps_ = 0;
   replanner replanner_;

@@ -44,8 +44,10 @@ class plan_follower {
   }
   /// The plan that is followed; or null.
   [[nodiscard]] plan const* followed() const noexcept { return current_ != nullptr ? &current_->followed() : nullptr; }
-  /// Null for an item that the plan does not know. Requires: active.
-  [[nodiscard]] followed_plan::planned_item const* find(item_key const& key) const { return current_->find(key); }
+  /// Null for an item that the plan does not know. Requires: there is one, which may wait.
+  [[nodiscard]] followed_plan::planned_item const* find(item_key const& key) const {
+    return plans_.at_hand()->find(key);
+  }
 
   void begin_step() noexcept;
   /// The trainer enters a segment: what to do before it. Requires: active.

@@ -15,8 +15,8 @@ namespace {
 /// The first step of another way to go on still has to do with what the last one left.
 constexpr std::uint64_t steps_to_settle = 1;
 constexpr std::size_t steps_measured = 2;
-/// A gain that is worth a trial, of a step.
-constexpr double least_gain = 0.01;
+/// A gain that is worth a trial, of a step: for less the plan stays, which can change with the link.
+constexpr double least_gain = 0.02;
 /// How many times what steps differ by a gain must be.
 constexpr double clear_of_noise = 2;
 /// Steps on trial: so many among the first ones, and later that share of all.
@@ -122,7 +122,7 @@ bool rivals::judge(std::uint64_t next) {
   double const took_us = other_.middle();
   tried->off *= took_us / tried->expected_us;
   tried->expected_us = took_us;
-  double const gain = std::max(least_gain / 2, clear_of_noise * std::max(plan_.noise(), other_.noise()));
+  double const gain = std::max(least_gain, clear_of_noise * std::max(plan_.noise(), other_.noise()));
   // The best so far: the plan, or another one that was tried before.
   rival const* before = nullptr;
   for (auto const& one : all_) {

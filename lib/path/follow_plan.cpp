@@ -28,16 +28,17 @@ void session_core::set_placement(placement_function choose) {
 }
 
 decision session_core::decide(entry& e) {
-  if (!follower_.is_active()) adaptation_.recognise(e);
-  auto const* planned = follower_.is_active() ? follower_.find(e.key) : nullptr;
-  if (follower_.is_active() && (planned == nullptr || planned->bytes != e.bytes)) {
+  bool const plan_knows = follower_.is_active() || adaptation_.rival_decides();
+  if (!plan_knows) adaptation_.recognise(e);
+  auto const* planned = plan_knows ? follower_.find(e.key) : nullptr;
+  if (plan_knows && (planned == nullptr || planned->bytes != e.bytes)) {
     auto const what = planned == nullptr
                           ? fmt::format("{} is not in it", to_string(e.key))
                           : fmt::format("{} has {} bytes, there it has {}", to_string(e.key), e.bytes, planned->bytes);
     adaptation_.step_is_another(e, what);
     planned = follower_.is_active() ? follower_.find(e.key) : nullptr;
   }
-  if (planned != nullptr) {
+  if (planned != nullptr && follower_.is_active()) {
     if (e.rebuild.us < 0 && planned->rebuild_us) e.rebuild.us = *planned->rebuild_us;
     switch (planned->where) {
       case placement::keep:

@@ -13,8 +13,10 @@ namespace ferry::planning {
 namespace {
 
 /// A session ferries in chunks and frees by items, which the chain does not know, so that more fits and earlier: all
-/// that is certain is that what the budget does not hold goes out in forward and comes back in backward.
+/// that is certain is that what the budget does not hold goes out in forward and comes back in backward. It never goes
+/// quite so well.
 double least_offload_s(chain const& c) {
+  constexpr double never_less = 1.02;
   double bytes = 0;
   double forward_s = 0;
   double backward_s = 0;
@@ -24,7 +26,8 @@ double least_offload_s(chain const& c) {
     backward_s += c.backward_s[i];
   }
   double const moved = std::max(0.0, bytes + c.boundary_bytes[0] - c.device_bytes);
-  return std::max(forward_s, moved / c.d2h_bytes_per_s) + std::max(backward_s, moved / c.h2d_bytes_per_s);
+  return never_less *
+         (std::max(forward_s, moved / c.d2h_bytes_per_s) + std::max(backward_s, moved / c.h2d_bytes_per_s));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class ContentionEstimate : public ::testing::Test {
 
   /// A step in which the first `busy` segments have traffic beside them. A share `left` of the speed is left beside it.
   void step(std::uint32_t busy, beside_each use, contention const& left, double machine = 1, double noise = 0) {
-    std::normal_distribution<double> spread(1, noise);
+    std::normal_distribution<double> spread(1, noise > 0 ? noise : 1);
     for (auto const which : {pass::forward, pass::backward}) {
       for (std::uint32_t s = 0; s < segments; ++s) {
         contention_estimate::sample seen{.which = which, .segment = s, .us = machine * alone_us(s)};

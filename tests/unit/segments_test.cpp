@@ -334,7 +334,8 @@ TEST(Segments, OnTheHostAutoFerriesNothingUnlessItIsTold) {
     for (int i = 0; i < 6; ++i) EXPECT_EQ(trainer.step(), by_hand());
     auto const stats = trainer.it().in_session().stats();
     EXPECT_EQ(stats.pinned.limit_bytes, told ? std::size_t{1} << 20 : 0U);
-    EXPECT_EQ(stats.device_to_host.transfers > 0, told);
+    // On a busy machine layers as small as these may be back in use before they have gone out.
+    EXPECT_EQ(stats.device_to_host.transfers + stats.device_to_host.abandoned > 0, told);
   }
 }
 
