@@ -23,6 +23,9 @@ struct host_device_options {
   std::size_t pinned_bytes = std::size_t{2} << 30;
   link_speed device_to_host{};
   link_speed host_to_device{};
+  /// What is left of a paced direction while the other is at work. Only the link's own shares count: what copies cost
+  /// the computation here, they cost it for real.
+  contention beside{};
   /// Threads that a compute stream may use; 0 leaves a core of several to the copies (FERRY_COMPUTE_THREADS in
   /// docs/settings.md).
   unsigned compute_threads = 0;

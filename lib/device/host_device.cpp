@@ -188,7 +188,11 @@ host_device_implementation::host_device_implementation(host_device_options optio
       device_memory_(options.device_bytes, device_names, checker_.get()),
       pinned_memory_(options.pinned_bytes, pinned_names, checker_.get()),
       device_to_host_(options.device_to_host),
-      host_to_device_(options.host_to_device) {}
+      host_to_device_(options.host_to_device) {
+  auto const beside = checked_contention(options.beside);
+  device_to_host_.disturbed_by(host_to_device_, beside.out_beside_back);
+  host_to_device_.disturbed_by(device_to_host_, beside.back_beside_out);
+}
 
 host_device_implementation::~host_device_implementation() {
   // All of them before the first is freed: they may be waiting for each other.

@@ -100,6 +100,42 @@ link_slot schedule_copy(link_speed speed, link_clock::time_point ready, link_clo
   return {start, start + latency + nanoseconds(static_cast<double>(bytes) / speed.gbps)};
 }
 
+link_clock::time_point end_beside(link_slot alone, std::span<link_slot const> other, double share) noexcept {
+  auto at = alone.start;
+  auto left = alone.end - alone.start;  // as it would take alone
+  for (auto const& busy : other) {
+    if (busy.end <= at) continue;
+    auto const before = std::max(busy.start - at, link_clock::duration::zero());
+    if (before >= left) break;
+    at += before;
+    left -= before;
+    auto const stretched = nanoseconds(static_cast<double>(left.count()) / share);
+    if (at + stretched <= busy.end) return at + stretched;
+    left -= nanoseconds(static_cast<double>((busy.end - at).count()) * share);
+    at = busy.end;
+  }
+  return at + left;
+}
+
+void work_times::begin(link_clock::time_point start) {
+  // Copies beside which more gaps than that have been are of no interest to a schedule.
+  constexpr std::size_t most = 64;
+  std::lock_guard const lock(mutex_);
+  if (!latest_.empty() && start <= latest_.back().end) return;
+  if (latest_.size() >= most) latest_.erase(latest_.begin());
+  latest_.push_back({start, start});
+}
+
+void work_times::last_until(link_clock::time_point end) {
+  std::lock_guard const lock(mutex_);
+  if (!latest_.empty()) latest_.back().end = std::max(latest_.back().end, end);
+}
+
+link_clock::time_point work_times::end_beside(link_slot alone, double share) const {
+  std::lock_guard const lock(mutex_);
+  return ferry::end_beside(alone, latest_, share);
+}
+
 link_clock::time_point settle_copy(link_slot scheduled, link_clock::duration moving) noexcept {
   // Measured by the time spent moving, not by the clock: a thread that woke up late to a fast copy still
   // ends on schedule, whereas a link set faster than memory must not collect credit.
@@ -128,13 +164,29 @@ paced_link::paced_link(link_speed speed) : speed_(checked_speed(speed)) {}
 link_clock::time_point paced_link::copy(void* to, void const* from, std::size_t bytes, link_clock::time_point ready) {
   std::lock_guard const exclusive(busy_);
   auto const slot = schedule_copy(speed(), ready, next_free_, bytes);
+  work_.begin(slot.start);
+  work_.last_until(beside_other(slot).end);  // whoever begins now sees it
   auto const begin = link_clock::now();
   copy_bytes(to, from, bytes);
   auto const moved = link_clock::now();
-  auto const end = settle_copy(slot, moved - begin);
-  if (moved < end) wait_until(end);
+  auto end = settle_copy(beside_other(slot), moved - begin);
+  for (auto waited_for = slot.start; waited_for < end;) {
+    work_.last_until(end);
+    if (link_clock::now() < end) wait_until(end);
+    waited_for = end;
+    end = std::max(end, settle_copy(beside_other(slot), moved - begin));
+  }
   next_free_ = end;
   return end;
+}
+
+link_slot paced_link::beside_other(link_slot alone) const {
+  return other_ == nullptr ? alone : link_slot{alone.start, other_->end_beside(alone, share_beside_)};
+}
+
+void paced_link::disturbed_by(paced_link const& other, double share) noexcept {
+  other_ = share < 1 ? &other.work_ : nullptr;
+  share_beside_ = share;
 }
 
 void paced_link::wait_until(link_clock::time_point when) noexcept {

@@ -92,6 +92,46 @@ TEST(HostDevice, ACopyTakesNoLessThanTheLinkAllows) {
   EXPECT_GE(taken.count(), 100 + mebibyte * 1e-3);
 }
 
+TEST(HostDevice, ADirectionIsSlowerWhileTheOtherIsAtWork) {
+  auto options = small;
+  options.device_to_host = options.host_to_device = {.gbps = 0.1};
+  options.beside.out_beside_back = 0.5;
+  auto const dev = testing::make_checked_host(options);
+  stream const out(*dev, stream_kind::copy, "out");
+  stream const in(*dev, stream_kind::copy, "in");
+  memory const left(*dev, memory_space::device, mebibyte);
+  memory const right(*dev, memory_space::device, mebibyte);
+  memory const to(*dev, memory_space::pinned, mebibyte);
+  memory const from(*dev, memory_space::pinned, mebibyte);
+  gate held;
+  opens_at_end const at_end(held);
+  dev->launch(out, "hold", {}, [&held] { held.wait(); });
+  dev->launch(in, "hold", {}, [&held] { held.wait(); });
+  // 170 ms in; 52 ms out that take 104, if they begin together, and some of it even if they do not quite.
+  for (int i = 0; i < 16; ++i) {
+    dev->copy(in, "in", copy_direction::host_to_device, right.data(), from.data(), mebibyte);
+  }
+  constexpr int chunks = 20;
+  event const begin(*dev, event_timing::on);
+  event const end(*dev, event_timing::on);
+  begin.record(out);
+  for (int i = 0; i < chunks; ++i) {
+    dev->copy(out, "out", copy_direction::device_to_host, to.data(), left.data(), mebibyte / 4);
+  }
+  end.record(out);
+  held.open();
+  end.synchronize();
+  in.synchronize();
+  double const alone_us = chunks * (mebibyte / 4) / (1e3 * 0.1);
+  EXPECT_GT(dev->elapsed_us(begin, end), 1.2 * alone_us);
+}
+
+TEST(HostDevice, SharesOfItsLinkMustBeShares) {
+  auto options = small;
+  options.beside.back_beside_out = 1.5;
+  EXPECT_THROW(static_cast<void>(make_host_device(options)), invalid_argument);
+}
+
 TEST(HostDevice, TheHookSeesLaunchesAndCopiesAndMayFailThem) {
   std::vector<std::string> seen;  // only the one stream's thread writes
   auto options = small;

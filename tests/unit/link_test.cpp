@@ -56,6 +56,42 @@ TEST(LinkSchedule, ACopySlowerThanItsPaceCollectsNoCredit) {
   EXPECT_EQ(settle_copy(slot, microseconds(140)), at(microseconds(240)));
 }
 
+link_slot const alone{at(microseconds(100)), at(microseconds(200))};
+
+link_slot busy(int from_us, int until_us) { return {at(microseconds(from_us)), at(microseconds(until_us))}; }
+
+TEST(LinkSchedule, ACopyTakesLongerForAsLongAsTheOtherDirectionIsAtWork) {
+  auto const end_us = [](std::vector<link_slot> const& other, double share) {
+    return std::chrono::duration<double, std::micro>(end_beside(alone, other, share).time_since_epoch()).count();
+  };
+  EXPECT_EQ(end_us({}, 0.5), 200);
+  EXPECT_EQ(end_us({busy(0, 1000)}, 0.5), 300) << "all of it";
+  EXPECT_EQ(end_us({busy(0, 150)}, 0.5), 225) << "its beginning: half of 50 us is done when it ends";
+  EXPECT_EQ(end_us({busy(160, 1000)}, 0.5), 240) << "its end";
+  EXPECT_EQ(end_us({busy(120, 160)}, 0.5), 220) << "its middle";
+  EXPECT_EQ(end_us({busy(120, 160), busy(200, 210)}, 0.5), 225) << "what was beyond its end no longer is";
+  EXPECT_EQ(end_us({busy(0, 100), busy(200, 300)}, 0.5), 200) << "nothing";
+  EXPECT_EQ(end_us({busy(0, 1000)}, 0.25), 500);
+  EXPECT_EQ(end_us({busy(0, 1000)}, 1), 200);
+}
+
+TEST(LinkSchedule, WorkWithoutGapsIsOne) {
+  work_times times;
+  EXPECT_EQ(times.end_beside(alone, 0.5), alone.end);
+  times.begin(at(microseconds(0)));
+  times.last_until(at(microseconds(120)));
+  times.begin(at(microseconds(120)));
+  times.last_until(at(microseconds(140)));
+  times.last_until(at(microseconds(130)));  // no less than was said before
+  EXPECT_EQ(times.end_beside(alone, 0.5), at(microseconds(220)));
+  for (int i = 0; i < 1000; ++i) {  // old gaps are forgotten, and the latest remembered
+    times.begin(at(microseconds(1000 + 10 * i)));
+    times.last_until(at(microseconds(1005 + 10 * i)));
+  }
+  auto const late = busy(10'985, 11'005);  // from 10990 to 10995 the other is at work
+  EXPECT_EQ(times.end_beside(late, 0.5), at(nanoseconds(11'007'500)));
+}
+
 TEST(LinkSchedule, AnAbsurdlySlowLinkDoesNotOverflow) {
   auto const slot = schedule_copy({.gbps = 1e-300, .latency_us = 0}, at(microseconds(1)), at(microseconds(1)),
                                   std::numeric_limits<std::size_t>::max());
