@@ -134,6 +134,7 @@ struct cuda_description {
   int numa_node = -1;              ///< whose memory is near; -1: the machine does not tell
   double device_to_host_gbps = 0;  ///< as measured before; 0: not yet
   double host_to_device_gbps = 0;
+  contention beside{};  ///< of the link's directions, measured with their speeds
 };
 
 /// What CUDA there is: versions and GPUs, or why there is none. Throws nothing but `std::bad_alloc`.

@@ -19,6 +19,7 @@
 #include "ferry/export.h"
 #include "ferry/function.hpp"
 #include "ferry/label.hpp"
+#include "ferry/link.hpp"
 
 namespace ferry {
 
@@ -98,6 +99,9 @@ struct device_capabilities {
   /// Of the link, in 1e9 bytes a second, where it was measured beforehand; 0: not known until something is copied.
   double device_to_host_gbps = 0;
   double host_to_device_gbps = 0;
+  /// What is left of each direction beside the other, where that was measured beforehand too. Nothing is said of the
+  /// computation here.
+  contention beside{};
 };
 
 /// What a stream-order checker wants to be told beyond the device calls themselves. Sub-allocators

@@ -20,6 +20,8 @@ class link_estimate {
  public:
   /// Until something has arrived.
   void expect(double bytes_per_us) noexcept { bytes_per_us_ = bytes_per_us; }
+  /// Until enough has arrived alone and beside the other direction to tell.
+  void expect_share(double share) noexcept { share_ = share; }
 
   /// `beside`: for which share of that time the other direction was at work.
   void arrived(std::size_t bytes, double us, bool met_idle_link, double beside = 0) noexcept {
@@ -41,7 +43,7 @@ class link_estimate {
   [[nodiscard]] bool known() const noexcept { return bytes_per_us_ > 0; }
   [[nodiscard]] double bytes_per_us() const noexcept { return bytes_per_us_; }
   [[nodiscard]] double latency_us() const noexcept { return latency_us_; }
-  /// What is left of the speed beside the other direction; 1 until both have been seen.
+  /// What is left of the speed beside the other direction; as expected, or 1, until both have been seen.
   [[nodiscard]] double share_beside() const noexcept { return share_; }
 
  private:

@@ -8,10 +8,12 @@
 
 namespace ferry::cuda {
 
-/// In 1e9 bytes a second.
+/// In 1e9 bytes a second, each way alone; and what is left of that beside the other way.
 struct measured_speed {
   double device_to_host = 0;
   double host_to_device = 0;
+  double out_beside_back = 1;
+  double back_beside_out = 1;
 };
 
 /// $XDG_CACHE_HOME/ferry, or ~/.cache/ferry; empty where there is neither.

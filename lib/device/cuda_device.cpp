@@ -76,6 +76,8 @@ class cuda_device_implementation final : public cuda_device {
   void set_speed(cuda::measured_speed const& speed) noexcept {
     capabilities_.device_to_host_gbps = speed.device_to_host;
     capabilities_.host_to_device_gbps = speed.host_to_device;
+    capabilities_.beside.out_beside_back = speed.out_beside_back;
+    capabilities_.beside.back_beside_out = speed.back_beside_out;
   }
 
  private:
@@ -148,7 +150,8 @@ cuda_device_implementation::cuda_device_implementation(cuda_device_options const
                     .pinned_bytes = pinned_limit(options),
                     .recalls_copies = false,
                     .device_to_host_gbps = gpu.device_to_host_gbps,
-                    .host_to_device_gbps = gpu.host_to_device_gbps},
+                    .host_to_device_gbps = gpu.host_to_device_gbps,
+                    .beside = gpu.beside},
       order_(options.order),
       device_memory_(memory_space::device, capabilities_.device_bytes, capabilities_.name,
                      make_device_source(options, state_)),

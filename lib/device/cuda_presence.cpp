@@ -62,6 +62,8 @@ cuda_description describe(int ordinal) {
   if (auto const measured = remembered_speed(gpu)) {
     gpu.device_to_host_gbps = measured->device_to_host;
     gpu.host_to_device_gbps = measured->host_to_device;
+    gpu.beside.out_beside_back = measured->out_beside_back;
+    gpu.beside.back_beside_out = measured->back_beside_out;
   }
   return gpu;
 }

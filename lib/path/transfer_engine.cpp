@@ -60,7 +60,9 @@ transfer_engine::copy_lane::copy_lane(device& on, copy_direction which, label co
   waiting.reserve(queue_capacity);
 }
 
-void transfer_engine::copy_lane::expect(double gbps) noexcept {
+void transfer_engine::copy_lane::expect(double gbps, double share_beside) noexcept {
+  estimate.expect_share(share_beside);
+  counters.share_beside.store(estimate.share_beside(), std::memory_order_relaxed);
   if (gbps <= 0) return;
   estimate.expect(1e3 * gbps);
   counters.bytes_per_us.store(estimate.bytes_per_us(), std::memory_order_relaxed);
@@ -76,8 +78,8 @@ transfer_engine::transfer_engine(device& on, engine_options options)
       link_(on, d2h_.counters, h2d_.counters, time_ != nullptr && time_->is_punctual()) {
   auto const& has = on.capabilities();
   options_.checksum &= has.holds_bytes;
-  d2h_.expect(has.device_to_host_gbps);
-  h2d_.expect(has.host_to_device_gbps);
+  d2h_.expect(has.device_to_host_gbps, has.beside.out_beside_back);
+  h2d_.expect(has.host_to_device_gbps, has.beside.back_beside_out);
   if (time_ != nullptr) {
     time_->add(*this);
   } else {

@@ -102,8 +102,8 @@ class transfer_engine final : private virtual_time::agent {
   };
   struct copy_lane {
     copy_lane(device& on, copy_direction which, label const& name);
-    /// What is known of its speed beforehand; 0: nothing.
-    void expect(double gbps) noexcept;
+    /// What is known of its speed beforehand, 0 for nothing, and what is left of that beside the other direction.
+    void expect(double gbps, double share_beside) noexcept;
     copy_direction direction;
     stream copies;
     std::vector<transfer*> waiting;  ///< chunks remain to be issued, in order of submission

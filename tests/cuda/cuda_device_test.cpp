@@ -11,6 +11,7 @@
 #include "cuda/cuda_fixture.hpp"
 #include "device/cuda_calibration.hpp"
 #include "device/near_memory.hpp"
+#include "path/transfer_engine.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ferry::testing {
@@ -420,14 +421,62 @@ TEST_F(CudaCalibration, SessionsBeginWithWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(on.stats().host_to_device.gbps, 11);
 }
 
+TEST_F(CudaCalibration, WhatTheDirectionsCostEachOtherIsRememberedToo) {
+  ASSERT_TRUE(cuda::remember_speed(gpu(), {24.8, 24.8, 0.97, 0.44}));
+  EXPECT_EQ(gpu().beside, (contention{.out_beside_back = 0.97, .back_beside_out = 0.44}));
+  auto& dev = make();
+  EXPECT_EQ(dev.capabilities().beside, gpu().beside);
+  path::transfer_engine const engine(dev, {});
+  EXPECT_EQ(engine.counters(copy_direction::device_to_host).share_beside.load(), 0.97);
+  EXPECT_EQ(engine.counters(copy_direction::host_to_device).share_beside.load(), 0.44);
+}
+
+TEST_F(CudaCalibration, MeasuresEachDirectionBesideTheOther) {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  link_speed const fast{.gbps = 20};
+  link_speed const slow{.gbps = 5};
+  contention const disturbed{.out_beside_back = 0.9, .back_beside_out = 0.4};
+  for (auto const& [out, back] : {std::pair(fast, fast), std::pair(slow, fast), std::pair(fast, slow)}) {
+    for (auto const& beside : {disturbed, contention{}}) {
+      auto const sim = make_sim_device({.device_bytes = 64 * mebibyte,
+                                        .pinned_bytes = 64 * mebibyte,
+                                        .device_to_host = out,
+                                        .host_to_device = back,
+                                        .beside = beside});
+      auto const speed = cuda::measure_speed(*sim);
+      EXPECT_NEAR(speed.device_to_host, out.gbps, 1e-4);
+      EXPECT_NEAR(speed.host_to_device, back.gbps, 1e-4);
+      EXPECT_NEAR(speed.out_beside_back, beside.out_beside_back, 1e-4);
+      EXPECT_NEAR(speed.back_beside_out, beside.back_beside_out, 1e-4);
+    }
+  }
+}
+
+TEST_F(CudaCalibration, CopyEnginesThatDoNotDisturbEachOtherKeepTheirSpeed) {
+  auto& dev = make();
+  cudasim::use_virtual_time({.device_to_host_gbps = 10, .host_to_device_gbps = 5});
+  auto const speed = cuda::measure_speed(dev);
+  EXPECT_EQ(speed.out_beside_back, 1);
+  EXPECT_EQ(speed.back_beside_out, 1);
+}
+
 TEST_F(CudaCalibration, AFileOfNoUseIsIgnored) {
   ASSERT_TRUE(cuda::remember_speed(gpu(), {12, 11}));
   EXPECT_TRUE(cuda::remembered_speed(gpu()));
   for (char const* const text : {"", "{", "[]", "{\"format\": 7}", "{\"format\": \"ferry-link-speed\", \"version\": 1}",
-                                 R"({"format": "ferry-link-speed", "version": 1, "pci_bus_id": "elsewhere",
-                                     "device_to_host_gbps": 1, "host_to_device_gbps": 1})",
+                                 R"({"format": "ferry-link-speed", "version": 2, "pci_bus_id": "elsewhere",
+                                     "device_to_host_gbps": 1, "host_to_device_gbps": 1,
+                                     "out_beside_back": 1, "back_beside_out": 1})",
                                  R"({"format": "ferry-link-speed", "version": 1, "pci_bus_id": "PCI",
-                                     "device_to_host_gbps": -1, "host_to_device_gbps": 1e300})"}) {
+                                     "device_to_host_gbps": 1, "host_to_device_gbps": 1})",
+                                 R"({"format": "ferry-link-speed", "version": 2, "pci_bus_id": "PCI",
+                                     "device_to_host_gbps": 1, "host_to_device_gbps": 1})",
+                                 R"({"format": "ferry-link-speed", "version": 2, "pci_bus_id": "PCI",
+                                     "device_to_host_gbps": 1, "host_to_device_gbps": 1,
+                                     "out_beside_back": 0, "back_beside_out": 2})",
+                                 R"({"format": "ferry-link-speed", "version": 2, "pci_bus_id": "PCI",
+                                     "device_to_host_gbps": -1, "host_to_device_gbps": 1e300,
+                                     "out_beside_back": 1, "back_beside_out": 1})"}) {
     std::string shown = text;
     if (auto const at = shown.find("PCI"); at != std::string::npos) shown.replace(at, 3, gpu().pci_bus_id);
     std::ofstream(file()) << shown;

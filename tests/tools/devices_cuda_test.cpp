@@ -25,7 +25,8 @@ cuda_presence two_gpus() {
                        .free_bytes = 60 * gib,
                        .numa_node = 1,
                        .device_to_host_gbps = 24.96,
-                       .host_to_device_gbps = 23},
+                       .host_to_device_gbps = 23,
+                       .beside = {.back_beside_out = 0.5}},
                       {.ordinal = 1, .name = "NVIDIA H100", .pci_bus_id = "0000:AF:00.0", .architecture = 90}}};
 }
 
@@ -38,7 +39,7 @@ TEST(DevicesCuda, NamesEachGpuAndWhatIsKnownOfIt) {
     device memory  60.0 GiB free of 80.0 GiB
     PCI bus        0000:3B:00.0, NUMA node 1
     device to host 25 GB/s, as measured
-    host to device 23 GB/s, as measured
+    host to device 23 GB/s, as measured; 11.5 beside the other direction
   cuda:1           NVIDIA H100, compute capability 9.0
     device memory  0 B free of 0 B
     PCI bus        0000:AF:00.0, NUMA node unknown
@@ -58,6 +59,7 @@ TEST(DevicesCuda, TellsMachinesTheSame) {
   EXPECT_EQ(gpus[0].at("compute_capability"), "8.0");
   EXPECT_EQ(gpus[0].at("numa_node"), 1);
   EXPECT_DOUBLE_EQ(gpus[0].at("host_to_device").at("gbps").get<double>(), 23);
+  EXPECT_DOUBLE_EQ(gpus[0].at("host_to_device").at("share_beside").get<double>(), 0.5);
   EXPECT_TRUE(gpus[1].at("numa_node").is_null());
   EXPECT_TRUE(gpus[1].at("device_to_host").is_null());
 }

@@ -155,6 +155,18 @@ TEST_F(LinkEstimate, TheOtherDirectionsChunksCostWhatTheyCost) {
   EXPECT_NEAR(link_.bytes_per_us(), speed, 1e-6 * speed);
 }
 
+TEST_F(LinkEstimate, AnExpectedShareCountsUntilThereIsABetterOne) {
+  link_.expect(speed);
+  link_.expect_share(0.5);
+  EXPECT_EQ(link_.share_beside(), 0.5);
+  // The first chunks show the speed of the direction alone, though none of them was.
+  for (int i = 0; i < 8; ++i) link_.arrived(chunk, 2 * chunk_us, false, 1);
+  EXPECT_NEAR(link_.bytes_per_us(), speed, 1e-6 * speed);
+  EXPECT_EQ(link_.share_beside(), 0.5) << "nothing to compare them with";
+  arrive(8, 1.6);
+  EXPECT_NEAR(link_.share_beside(), 0.8, 1e-9);
+}
+
 TEST_F(LinkEstimate, ALinkThatIsSlowerAltogetherDisturbsNothing) {
   arrive(8);
   arrive(8, 2);

@@ -18,7 +18,10 @@ std::string version_text(int version) {
 
 std::string capability_text(int architecture) { return fmt::format("{}.{}", architecture / 10, architecture % 10); }
 
-std::string speed_text(double gbps) {
+std::string speed_text(double gbps, double share_beside) {
+  if (gbps > 0 && share_beside < 1) {
+    return fmt::format("{:.3g} GB/s, as measured; {:.3g} beside the other direction", gbps, share_beside * gbps);
+  }
   if (gbps > 0) return fmt::format("{:.3g} GB/s, as measured", gbps);
   return "not measured yet: the first run on it measures it";
 }
@@ -30,12 +33,12 @@ std::string gpu_text(cuda_description const& gpu) {
          fmt::format("    device memory  {} free of {}\n", format_bytes(gpu.free_bytes),
                      format_bytes(gpu.total_bytes)) +
          fmt::format("    PCI bus        {}, {}\n", gpu.pci_bus_id, node) +
-         fmt::format("    device to host {}\n", speed_text(gpu.device_to_host_gbps)) +
-         fmt::format("    host to device {}\n", speed_text(gpu.host_to_device_gbps));
+         fmt::format("    device to host {}\n", speed_text(gpu.device_to_host_gbps, gpu.beside.out_beside_back)) +
+         fmt::format("    host to device {}\n", speed_text(gpu.host_to_device_gbps, gpu.beside.back_beside_out));
 }
 
-nlohmann::ordered_json speed_json(double gbps) {
-  if (gbps > 0) return {{"gbps", gbps}};
+nlohmann::ordered_json speed_json(double gbps, double share_beside) {
+  if (gbps > 0) return {{"gbps", gbps}, {"share_beside", share_beside}};
   return nullptr;
 }
 
@@ -48,8 +51,8 @@ nlohmann::ordered_json gpu_json(cuda_description const& gpu) {
           {"free_bytes", gpu.free_bytes},
           {"pci_bus_id", gpu.pci_bus_id},
           {"numa_node", gpu.numa_node >= 0 ? nlohmann::ordered_json(gpu.numa_node) : nlohmann::ordered_json(nullptr)},
-          {"device_to_host", speed_json(gpu.device_to_host_gbps)},
-          {"host_to_device", speed_json(gpu.host_to_device_gbps)}};
+          {"device_to_host", speed_json(gpu.device_to_host_gbps, gpu.beside.out_beside_back)},
+          {"host_to_device", speed_json(gpu.host_to_device_gbps, gpu.beside.back_beside_out)}};
 }
 
 }  // namespace
