@@ -59,7 +59,20 @@ run bench link --device host --largest 1MiB --json "$scratch/link.json"
 expect_code 0
 expect_out "pageable out"
 expect_out "memcpy of one thread on this machine"
-expect_json "$scratch/link.json" both_gbps chunks limit_gbps
+expect_out "computation beside both"
+expect_out '"contention": {"out_beside_back": '
+expect_json "$scratch/link.json" both_gbps both_in_gbps chunks limit_gbps contention compute_beside_both
+
+# What it measures is hardware that others take.
+run bench link --device host --largest 1MiB --write-hardware "$scratch/here.json"
+expect_code 0
+expect_json "$scratch/here.json" ferry_hardware device_to_host contention tflops
+run plan --gpt 4,256,4,128,2 --hardware "$scratch/here.json"
+expect_code 0
+run bench link --device host --largest 1MiB --write-hardware "$scratch/none/here.json"
+expect_failure "$scratch/none/here.json"
+run bench link --device host --write-hardware "$scratch/x" --json "$scratch/x"
+expect_refusal "same file"
 run FERRY_LINK_GBPS=2 bench link --device host --largest 1MiB
 expect_code 0
 expect_out "FERRY_LINK_GBPS holds the link to 2 GB/s"

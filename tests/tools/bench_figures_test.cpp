@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bench/breakeven.hpp"
 #include "bench/contest.hpp"
 #include "bench/link.hpp"
 #include "bench/recommend.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/two_item_chain.hpp"
 
 namespace ferry::command {
@@ -192,6 +194,67 @@ TEST(Recommend, AChunkThatGainsNothingIsNotMentioned) {
   link_result link;
   link.chunks = {{1 << 20, 8, 8}, {4 << 20, 8.1, 8.1}};
   EXPECT_TRUE(recommend(nullptr, &link, {}).empty());
+}
+
+TEST(BenchLink, ADirectionThatGoesOnAloneIsNotBesideTheOtherThen) {
+  EXPECT_DOUBLE_EQ(gbps_beside(8'000'000, 1000, 1000, 10).value(), 8) << "beside the other all the time";
+  // 3 MB of the 8 went in the 300 us that it was alone.
+  EXPECT_DOUBLE_EQ(gbps_beside(8'000'000, 1300, 1000, 10).value(), 5);
+  EXPECT_EQ(gbps_beside(8'000'000, 1300, 1000, 100), 0) << "noise";
+  EXPECT_FALSE(gbps_beside(8'000'000, 1300, 600, 10)) << "they hardly met";
+  EXPECT_FALSE(gbps_beside(8'000'000, 0, 0, 10));
+  EXPECT_FALSE(gbps_beside(8'000'000, 1300, -5, 10));
+}
+
+link_contention measured_contention() {
+  return {.copied_bytes = 16'000'000,
+          .out = {1000, 1250},
+          .back = {2000, 2000},
+          .product_width = 1000,
+          .products = 5,
+          .compute_beside_out = {10'000, 10'010},
+          .compute_beside_back = {10'000, 12'500},
+          .compute_beside_both = {10'000, 16'000},
+          .out_alone = {16, 9},
+          .back_alone = {8, 10},
+          .device_bytes = 1 << 30,
+          .pinned_bytes = 2 << 20};
+}
+
+TEST(BenchLink, SharesAreWhatIsLeftOfASpeedInHundredths) {
+  EXPECT_EQ(measured_contention().shares(), (contention{.out_beside_back = 0.8,
+                                                        .back_beside_out = 1,
+                                                        .compute_beside_out = 1,
+                                                        .compute_beside_back = 0.8,
+                                                        .compute_beside_both = 0.63}));
+  EXPECT_EQ(contended_time().share(), 1) << "not measured";
+  EXPECT_EQ((contended_time{10, 9}.share()), 1) << "faster is noise";
+  EXPECT_EQ((contended_time{1, 1e6}.share()), contention::least);
+}
+
+TEST(BenchLink, TheTableEndsWithALineOfAHardwareFile) {
+  auto const text = table_of(measured_contention());
+  EXPECT_THAT(text, HasSubstr("16.00 GB/s   12.80 GB/s      0.80\n"));
+  EXPECT_THAT(text, HasSubstr("10.00 ms     16.00 ms      0.63\n"));
+  EXPECT_THAT(text, HasSubstr("\n\"contention\": {\"out_beside_back\": 0.8, \"back_beside_out\": 1.0, "
+                              "\"compute_beside_out\": 1.0, \"compute_beside_back\": 0.8, "
+                              "\"compute_beside_both\": 0.63}\n"));
+  auto const json = json_of(measured_contention());
+  EXPECT_DOUBLE_EQ(json.at("out_beside_back").at("beside_gbps").get<double>(), 12.8);
+  EXPECT_DOUBLE_EQ(json.at("contention").at("compute_beside_both").get<double>(), 0.63);
+}
+
+TEST(BenchLink, WhatWasMeasuredIsAHardwareFile) {
+  testing::temporary_folder const folder;
+  auto const file = folder.path() / "here.json";
+  std::ofstream(file) << hardware_file_of(measured_contention(), "host");
+  EXPECT_EQ(read_hardware(file), (hardware{.name = "host",
+                                           .device_bytes = 1 << 30,
+                                           .host_bytes = 2 << 20,
+                                           .device_to_host = {16, 9},
+                                           .host_to_device = {8, 10},
+                                           .beside = measured_contention().shares(),
+                                           .tflops = 1}));
 }
 
 TEST(Link, TheGoodChunkIsTheSmallestNearTheBestByTheSlowerDirection) {

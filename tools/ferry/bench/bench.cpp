@@ -31,15 +31,25 @@ class output {
     }
     require_usable_output(flags.svg_file);
     require_usable_output(flags.json_file);
+    require_usable_output(flags.written_hardware_file);
+    if (!flags.written_hardware_file.empty() && flags.written_hardware_file == flags.json_file) {
+      throw setting_error("--write-hardware and --json are the same file: give another");
+    }
   }
   void words(std::string const& text) const {
-    if (!is_standard_output(flags_.svg_file) && !is_standard_output(flags_.json_file)) fmt::print("{}", text);
+    for (auto const* file : {&flags_.svg_file, &flags_.json_file, &flags_.written_hardware_file}) {
+      if (is_standard_output(*file)) return;
+    }
+    fmt::print("{}", text);
   }
   void picture(std::string const& text) const {
     if (!flags_.svg_file.empty()) write_output(flags_.svg_file, text);
   }
   void json(nlohmann::ordered_json const& value) const {
     if (!flags_.json_file.empty()) write_output(flags_.json_file, text_of(value));
+  }
+  void hardware(std::string const& text) const {
+    if (!flags_.written_hardware_file.empty()) write_output(flags_.written_hardware_file, text);
   }
   [[nodiscard]] exit_code end() const {
     if (!interrupted()) return success;
@@ -80,6 +90,7 @@ exit_code run_link(bench_flags const& flags) {
   auto value = json_of(all);
   value["recommended"] = json_of(advice);
   to.json(value);
+  if (!all.interrupted) to.hardware(hardware_file_of(all.beside, all.device));
   to.words(table_of(all) + "\n" + exports_of(advice, on.words()));
   return to.end();
 }
@@ -200,12 +211,17 @@ runner add_bench(CLI::App& program) {
       "  ferry bench breakeven --gpt 32,4096,32,2048,4 --gpu rtx4090 --svg even.svg\n"
       "  ferry bench policies --gpt 96,4096,32,2048,1 --gpu a100-80 --svg pareto.svg --json pareto.json");
 
-  CLI::App* const link =
-      command->add_subcommand("link", "Copies by size and chunk, each way and both, pinned and pageable");
+  CLI::App* const link = command->add_subcommand(
+      "link", "Copies by size and chunk, pinned and pageable; what they cost each other and computation");
   add_device_flag(*link, *flags);
   link->add_option("--largest", flags->largest, "The largest copy [256MiB]")->type_name("BYTES")->group("Hardware");
   add_output_flags(*link, *flags, nullptr);
-  link->footer("Example:\n  ferry bench link --json link.json");
+  add_file_flag(*link, "--write-hardware", flags->written_hardware_file,
+                "Write what was measured here, as a hardware file for --hardware of other commands", "Output");
+  link->footer(
+      "Examples:\n"
+      "  ferry bench link --json link.json\n"
+      "  ferry bench link --write-hardware here.json && ferry plan --gpt 12,768,12,1024,4 --hardware here.json");
 
   CLI::App* const even = command->add_subcommand("breakeven", "Moving against rebuilding, item by item and by shape");
   add_device_flag(*even, *flags);

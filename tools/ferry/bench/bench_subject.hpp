@@ -25,6 +25,7 @@ struct bench_flags {
   double plan_ms = sim_contest_options{}.plan_ms;
   std::optional<std::string> largest;  ///< copy of `link`
   std::string svg_file, json_file;
+  std::string written_hardware_file;  ///< by `link`
 };
 
 class bench_subject {

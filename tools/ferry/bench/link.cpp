@@ -68,7 +68,7 @@ class link_bench {
   void copy_in(void const* from, std::size_t bytes, std::size_t times);
   template <typename Enqueue>
   [[nodiscard]] double timed_us(stream_ref on, Enqueue const& enqueue);
-  [[nodiscard]] double both_us(std::size_t bytes, std::size_t times);
+  void measure_both(link_row& row, std::size_t times);
   [[nodiscard]] double memcpy_us(std::size_t bytes, std::size_t times);
 
   link_options const& how_;
@@ -135,17 +135,36 @@ double link_bench::timed_us(stream_ref on, Enqueue const& enqueue) {
   return median(std::move(took));
 }
 
-double link_bench::both_us(std::size_t bytes, std::size_t times) {
+void link_bench::measure_both(link_row& row, std::size_t times) {
+  event const out_begin(*device_, event_timing::on);
+  event const out_end(*device_, event_timing::on);
+  event const in_begin(*device_, event_timing::on);
+  event const in_end(*device_, event_timing::on);
+  std::size_t const all = row.bytes * times;
   std::vector<double> took;
+  std::vector<double> out;
+  std::vector<double> in;
   for (int i = 0; i < how_.repeats; ++i) {
     auto const from = device_->now();
-    copy_out(pinned_out_.data(), bytes, times);
-    copy_in(pinned_in_.data(), bytes, times);
+    out_begin.record(out_);
+    in_begin.record(in_);
+    copy_out(pinned_out_.data(), row.bytes, times);
+    copy_in(pinned_in_.data(), row.bytes, times);
+    out_end.record(out_);
+    in_end.record(in_);
     out_.synchronize();
     in_.synchronize();
     took.push_back(std::chrono::duration<double, std::micro>(device_->now() - from).count());
+    double const out_us = device_->elapsed_us(out_begin, out_end);
+    double const in_us = device_->elapsed_us(in_begin, in_end);
+    double const later_us = device_->elapsed_us(out_begin, in_begin);  // negative where in began first
+    double const overlap_us = std::min(out_us, later_us + in_us) - std::max(0.0, later_us);
+    if (auto const rate = gbps_beside(all, out_us, overlap_us, row.out)) out.push_back(*rate);
+    if (auto const rate = gbps_beside(all, in_us, overlap_us, row.in)) in.push_back(*rate);
   }
-  return median(std::move(took));
+  row.both = gbps(2 * all, median(std::move(took)));
+  if (!out.empty()) row.both_out = median(std::move(out));
+  if (!in.empty()) row.both_in = median(std::move(in));
 }
 
 double link_bench::memcpy_us(std::size_t bytes, std::size_t times) {
@@ -167,7 +186,7 @@ link_row link_bench::measure(std::size_t bytes) {
   link_row row{.bytes = bytes};
   row.out = gbps(all, timed_us(out_, [&] { copy_out(pinned_out_.data(), bytes, times); }));
   row.in = gbps(all, timed_us(in_, [&] { copy_in(pinned_in_.data(), bytes, times); }));
-  row.both = gbps(2 * all, both_us(bytes, times));
+  measure_both(row, times);
   row.pageable_out = gbps(all, timed_us(out_, [&] { copy_out(pageable_.data(), bytes, times); }));
   row.pageable_in = gbps(all, timed_us(in_, [&] { copy_in(pageable_.data(), bytes, times); }));
   row.limit = lanes_ ? lanes_->gbps : gbps(all, memcpy_us(bytes, times));
@@ -218,12 +237,18 @@ link_result link_bench::run() {
     shown_.show(fmt::format("chunks of {}", format_bytes(chunk)));
     all.chunks.push_back(measure_chunk(all.moved_bytes, chunk));
   }
-  shown_.clear();
   all.interrupted = interrupted();
   return all;
 }
 
 }  // namespace
+
+std::optional<double> gbps_beside(std::size_t bytes, double own_us, double overlap_us, double alone_gbps) noexcept {
+  constexpr double enough = 0.5;
+  if (overlap_us <= 0 || overlap_us < enough * own_us) return std::nullopt;
+  double const alone_bytes = 1e3 * alone_gbps * (own_us - overlap_us);
+  return 1e-3 * std::max(0.0, static_cast<double>(bytes) - alone_bytes) / overlap_us;
+}
 
 std::optional<pcie_rate> pcie_rate_of(std::string_view speed, std::string_view width) {
   double transfers = 0;  // 1e9 a second and lane
@@ -266,6 +291,12 @@ double link_result::gain_over(std::size_t chunk_bytes) const {
   return good && now > 0 ? speed_of(*good) / now : 1;
 }
 
-link_result measure_link(link_options const& how, progress& shown) { return link_bench(how, shown).run(); }
+link_result measure_link(link_options const& how, progress& shown) {
+  auto all = link_bench(how, shown).run();
+  if (!all.interrupted) all.beside = measure_contention(how.settings, how.largest, 2 * how.repeats + 1, shown);
+  shown.clear();
+  all.interrupted = interrupted();
+  return all;
+}
 
 }  // namespace ferry::command

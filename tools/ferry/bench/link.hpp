@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/link_contention.hpp"
 #include "common/progress.hpp"
 #include "ferry/config.hpp"
 
@@ -18,7 +19,9 @@ struct link_row {
   std::size_t bytes = 0;
   double out = 0;
   double in = 0;
-  double both = 0;  ///< sum of both directions at once
+  double both = 0;      ///< sum of both directions at once
+  double both_out = 0;  ///< each of them while the other is at work; 0 also where they hardly met
+  double both_in = 0;
   double pageable_out = 0;
   double pageable_in = 0;
   double limit = 0;  ///< the machine's own memcpy of that size; of a GPU, its lanes' raw rate
@@ -38,6 +41,7 @@ struct link_result {
   std::size_t moved_bytes = 0;  ///< of the transfers that were cut
   std::vector<link_row> sizes;
   std::vector<chunk_row> chunks;
+  link_contention beside;
   bool interrupted = false;
 
   /// The smallest chunk that reaches 95% of the best, by the slower direction.
@@ -45,6 +49,11 @@ struct link_result {
   /// How much faster that is than with this chunk; 1 if not known.
   [[nodiscard]] double gain_over(std::size_t chunk_bytes) const;
 };
+
+/// GB/s of a copy while the other direction was at work too, which it was for `overlap_us`; the rest went at
+/// `alone_gbps`. Nothing where the two hardly met.
+[[nodiscard]] std::optional<double> gbps_beside(std::size_t bytes, double own_us, double overlap_us,
+                                                double alone_gbps) noexcept;
 
 struct link_options {
   config settings;
