@@ -67,7 +67,7 @@ expect_json "$scratch/link.json" both_gbps both_in_gbps chunks limit_gbps conten
 run bench link --device host --largest 1MiB --write-hardware "$scratch/here.json"
 expect_code 0
 expect_json "$scratch/here.json" ferry_hardware device_to_host contention tflops
-run plan --gpt 4,256,4,128,2 --hardware "$scratch/here.json"
+run plan --gpt 4,256,4,128,2 --hardware "$scratch/here.json" --budget 50%
 expect_code 0
 run bench link --device host --largest 1MiB --write-hardware "$scratch/none/here.json"
 expect_failure "$scratch/none/here.json"

@@ -217,6 +217,7 @@ link_contention measured_contention() {
           .compute_beside_both = {10'000, 16'000},
           .out_alone = {16, 9},
           .back_alone = {8, 10},
+          .memory_gbps = 30,
           .device_bytes = 1 << 30,
           .pinned_bytes = 2 << 20};
 }
@@ -254,7 +255,8 @@ TEST(BenchLink, WhatWasMeasuredIsAHardwareFile) {
                                            .device_to_host = {16, 9},
                                            .host_to_device = {8, 10},
                                            .beside = measured_contention().shares(),
-                                           .tflops = 1}));
+                                           .tflops = 1,
+                                           .memory_gbps = 30}));
 }
 
 TEST(Link, TheGoodChunkIsTheSmallestNearTheBestByTheSlowerDirection) {

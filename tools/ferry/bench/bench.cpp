@@ -221,7 +221,8 @@ runner add_bench(CLI::App& program) {
   link->footer(
       "Examples:\n"
       "  ferry bench link --json link.json\n"
-      "  ferry bench link --write-hardware here.json && ferry plan --gpt 12,768,12,1024,4 --hardware here.json");
+      "  ferry bench link --write-hardware here.json && ferry plan --gpt 12,768,12,1024,4 --hardware here.json "
+      "--budget 40%");
 
   CLI::App* const even = command->add_subcommand("breakeven", "Moving against rebuilding, item by item and by shape");
   add_device_flag(*even, *flags);

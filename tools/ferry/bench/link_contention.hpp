@@ -33,6 +33,7 @@ struct link_contention {
   contended_time compute_beside_both{};
   link_speed out_alone{};
   link_speed back_alone{};
+  double memory_gbps = 0;        ///< that a layer norm reads and writes device memory with
   std::size_t device_bytes = 0;  ///< of the device, as it is made by the same settings
   std::size_t pinned_bytes = 0;
 

@@ -80,7 +80,8 @@ std::string hardware_file_of(link_contention const& all, std::string const& devi
                           .device_to_host = all.out_alone,
                           .host_to_device = all.back_alone,
                           .beside = all.shares(),
-                          .tflops = all.tflops()});
+                          .tflops = all.tflops(),
+                          .memory_gbps = all.memory_gbps});
 }
 
 }  // namespace ferry::command
