@@ -178,6 +178,42 @@ TEST(Recommend, TheSmallestBudgetThatCostsLittle) {
   EXPECT_THAT(lines, HasSubstr("export FERRY_BUDGET=200MiB"));
 }
 
+TEST(Recommend, OnlyOfWhatGotThroughItsSteps) {
+  auto all = three_curves();
+  for (auto& one : all.curves[0].points) one.fits = false;  // of `auto` nothing was measured
+  all.curves[2].points[1].host_peak_bytes = 0;
+  all.curves[2].points[2].step_us = 103;
+  auto advice = recommend(&all, nullptr, {});
+  ASSERT_EQ(advice.size(), 2U);
+  EXPECT_EQ(advice[0].value, "400MiB");
+  EXPECT_EQ(advice[1].value, "keep");
+  for (auto& curve : all.curves) {
+    for (auto& one : curve.points) one.fits = one.fits && curve.is_peer;
+  }
+  EXPECT_TRUE(recommend(&all, nullptr, {}).empty()) << "what others do is no setting";
+}
+
+TEST(Recommend, AnotherPolicyOnlyIfItIsFasterByMoreThanChance) {
+  auto all = three_curves();
+  all.curves[2].points[1].step_us = 102;
+  all.curves[2].points[1].host_peak_bytes = 20 * mib;
+  auto advice = recommend(&all, nullptr, {});
+  ASSERT_EQ(advice.size(), 3U);
+  EXPECT_EQ(advice[1].value, "recompute");
+  EXPECT_THAT(advice[1].why, HasSubstr("shorter than with auto"));
+  EXPECT_THAT(advice[0].why, HasSubstr("for 2.0% more time")) << "of the policy that is recommended";
+  EXPECT_EQ(advice[2].value, "22MiB");
+  for (bool const of_all : {true, false}) {
+    all.noise = of_all ? 0.05 : 0;
+    all.curves[2].points[1].error = of_all ? 0 : 0.02;
+    advice = recommend(&all, nullptr, {});
+    ASSERT_EQ(advice.size(), 3U);
+    EXPECT_EQ(advice[1].value, "auto");
+    EXPECT_THAT(advice[1].why, HasSubstr("no slower than recompute"));
+    EXPECT_FALSE(advice[1].gain);
+  }
+}
+
 TEST(Recommend, EveryValueIsOneThatTheSettingAccepts) {
   auto const all = three_curves();
   link_result link;

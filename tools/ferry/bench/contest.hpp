@@ -21,6 +21,7 @@ struct contest_point {
   std::size_t peak_bytes = 0;
   std::size_t host_peak_bytes = 0;
   double step_us = 0;
+  double error = 0;  ///< of it, as a share: what chance may have done to the measurement; 0 on the sim device
   double recompute_us = 0;
   double waiting_us = 0;
   std::size_t offloaded_bytes = 0;

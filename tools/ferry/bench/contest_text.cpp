@@ -165,6 +165,7 @@ nlohmann::ordered_json json_of(contest const& all) {
       row["host_peak_bytes"] = point.host_peak_bytes;
       row["step_us"] = point.step_us;
       row["overhead"] = overhead(all, point);
+      if (point.error > 0) row["error"] = point.error;
       row["recompute_us"] = point.recompute_us;
       row["waiting_us"] = point.waiting_us;
       row["offloaded_bytes"] = point.offloaded_bytes;

@@ -11,6 +11,7 @@
 #include "bench/measured_step.hpp"
 #include "bench/peers.hpp"
 #include "common/interrupt.hpp"
+#include "common/paired_ratio.hpp"
 #include "ferry/error.hpp"
 #include "train/train_run.hpp"
 
@@ -20,6 +21,8 @@ namespace {
 
 // In its first steps a session learns what a step looks like; in the third it first acts on that.
 constexpr std::size_t learning_steps = 3;
+// Then `auto` may try whether a policy by hand is quicker, which takes some steps more.
+constexpr std::size_t trying_steps = 9;
 
 /// One way to set one policy, under one budget.
 struct entrant {
@@ -51,6 +54,7 @@ class host_contest {
   void enter(std::vector<entrant>& all, device& on, std::size_t curve, std::string knob, config settings,
              peer const* rule = nullptr, plan const* planned = nullptr);
   bool attempt(entrant& one, bool timed);
+  void let_auto_settle(std::vector<entrant>& all, std::size_t index);
   void run_in_turns(std::vector<entrant>& all, train_run& reference, std::size_t index);
   void settle(entrant& one, std::vector<double> const& reference, std::size_t index);
 
@@ -134,8 +138,21 @@ bool host_contest::attempt(entrant& one, bool timed) {
   return false;
 }
 
+/// What is timed later is what it has settled on.
+void host_contest::let_auto_settle(std::vector<entrant>& all, std::size_t index) {
+  for (auto& one : all) {
+    if (policies_.size() <= one.curve || policies_[one.curve].name != "auto") continue;
+    for (std::size_t step = 0; step < trying_steps && one.run && !interrupted(); ++step) {
+      shown_.show(fmt::format("budget {}/{} ({}): auto settles, {}/{}", index + 1, found_.all.budgets.size(),
+                              format_bytes(found_.all.budgets[index]), step + 1, trying_steps));
+      attempt(one, false);
+    }
+  }
+}
+
 void host_contest::run_in_turns(std::vector<entrant>& all, train_run& reference, std::size_t index) {
   std::vector<double> kept;
+  let_auto_settle(all, index);
   for (std::size_t round = 0; round < learning_steps + how_.rounds && !interrupted(); ++round) {
     bool const timed = round >= learning_steps;
     shown_.show(fmt::format("budget {}/{} ({}): round {}/{}", index + 1, found_.all.budgets.size(),
@@ -158,9 +175,9 @@ void host_contest::settle(entrant& one, std::vector<double> const& reference, st
   point.fits = one.run != nullptr && one.seconds.size() == reference.size() && !reference.empty();
   point.failure = one.failure;
   if (point.fits) {
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < reference.size(); ++i) ratios.push_back(one.seconds[i] / reference[i]);
-    point.step_us = median(std::move(ratios));  // times the reference's, once all of that is known
+    auto const time = ratio_of(one.seconds, reference);
+    point.step_us = time.middle;  // times the reference's, once all of that is known
+    point.error = time.error.value_or(0) / time.middle;
     auto const now = one.run->session().stats();
     point.peak_bytes = now.device.peak_bytes;
     point.host_peak_bytes = now.pinned.peak_bytes;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,35 +18,75 @@ constexpr std::size_t mib = std::size_t{1} << 20;
 /// As a setting takes it, rounded up.
 std::string whole_mib(std::size_t bytes) { return fmt::format("{}MiB", (bytes + mib - 1) / mib); }
 
-/// The smallest budget at which it costs little; else the one that costs least.
-contest_point const* sweet_spot(contest const& all, contest_curve const& curve) {
-  contest_point const* best = nullptr;
-  for (auto const& point : curve.points) {
-    if (!point.fits) continue;
-    if (point.step_us <= (1 + tolerable_overhead) * all.unlimited_us) return &point;
-    if (best == nullptr || point.step_us < best->step_us) best = &point;
+/// One policy under one budget that got through its steps.
+struct choice {
+  contest_curve const* curve = nullptr;
+  contest_point const* point = nullptr;
+
+  explicit operator bool() const { return point != nullptr; }
+  /// As FERRY_POLICY takes it.
+  [[nodiscard]] std::string const& name() const { return point->knob.empty() ? curve->name : point->knob; }
+};
+
+/// By more than what was measured varies by.
+bool is_slower(contest const& all, contest_point const& one, contest_point const& than) {
+  constexpr double errors = 2;
+  return one.step_us > than.step_us * (1 + std::max(all.noise, errors * std::hypot(one.error, than.error)));
+}
+
+/// The fastest of Ferry's own curves but that one.
+choice fastest(contest const& all, std::size_t index, contest_curve const* but = nullptr) {
+  choice best;
+  for (auto const& curve : all.curves) {
+    if (&curve == but || curve.is_peer || !curve.points[index].fits) continue;
+    if (!best || curve.points[index].step_us < best.point->step_us) best = {&curve, &curve.points[index]};
   }
   return best;
 }
 
-/// The best of Ferry's own curves but this one, under the same budget.
-contest_point const* runner_up(contest const& all, contest_curve const& than, std::size_t index, std::string& name) {
-  contest_point const* best = nullptr;
-  for (auto const& curve : all.curves) {
-    if (&curve == &than || curve.is_peer || !curve.points[index].fits) continue;
-    if (best == nullptr || curve.points[index].step_us < best->step_us) {
-      best = &curve.points[index];
-      name = curve.points[index].knob.empty() ? curve.name : curve.points[index].knob;
-    }
+/// `auto`, which adapts, unless another one is faster or it did not get through.
+choice best_under(contest const& all, std::size_t index) {
+  auto const best = fastest(all, index);
+  auto const* const automatic = all.find("auto");
+  if (!best || automatic == nullptr || !automatic->points[index].fits) return best;
+  return is_slower(all, automatic->points[index], *best.point) ? best : choice{automatic, &automatic->points[index]};
+}
+
+/// Under the smallest budget at which it costs little; else what costs least.
+choice sweet_spot(contest const& all) {
+  choice least;
+  for (std::size_t i = 0; i < all.budgets.size(); ++i) {
+    auto const here = best_under(all, i);
+    if (!here) continue;
+    if (here.point->step_us <= (1 + tolerable_overhead) * all.unlimited_us) return here;
+    if (!least || here.point->step_us < least.point->step_us) least = here;
   }
-  return best;
+  return least;
+}
+
+recommendation policy_of(contest const& all, choice const& chosen) {
+  recommendation one{"FERRY_POLICY", chosen.name(), "no other policy fits that budget", std::nullopt};
+  auto const index = static_cast<std::size_t>(chosen.point - chosen.curve->points.data());
+  auto const next = fastest(all, index, chosen.curve);
+  if (!next) return one;
+  auto const* const automatic = all.find("auto");
+  bool const beats_auto =
+      chosen.curve != automatic && automatic != nullptr && automatic->points[index].fits;  // which has been asked
+  auto const& other = beats_auto ? automatic->points[index] : *next.point;
+  auto const& name = beats_auto ? automatic->name : next.name();
+  if (!is_slower(all, other, *chosen.point)) {
+    one.why = fmt::format("no slower than {}, the fastest by hand, within what was measured", name);
+    return one;
+  }
+  one.gain = 1 - chosen.point->step_us / other.step_us;
+  one.why = fmt::format("a step is {:.1f}% shorter than with {}", 100 * *one.gain, name);
+  return one;
 }
 
 void recommend_policy(contest const& all, std::vector<recommendation>& into) {
-  auto const* const curve = all.find("auto");
-  auto const* const point = curve == nullptr ? nullptr : sweet_spot(all, *curve);
-  if (point == nullptr || all.unlimited_us <= 0) return;
-  auto const index = static_cast<std::size_t>(point - curve->points.data());
+  auto const chosen = sweet_spot(all);
+  if (!chosen || all.unlimited_us <= 0) return;
+  auto const* const point = chosen.point;
   double const overhead = point->step_us / all.unlimited_us - 1;
   std::size_t const kept = std::max(all.budgets.back(), point->budget_bytes);
   into.push_back(
@@ -53,18 +94,7 @@ void recommend_policy(contest const& all, std::vector<recommendation>& into) {
        fmt::format("{} less device memory than {}, for {:.1f}% more time a step",
                    format_bytes(kept - point->budget_bytes), format_bytes(kept), 100 * std::max(0.0, overhead)),
        std::nullopt});
-  std::string other;
-  auto const* const next = runner_up(all, *curve, index, other);
-  if (next == nullptr) {
-    into.push_back({"FERRY_POLICY", "auto", "no other policy fits that budget", std::nullopt});
-  } else {
-    bool const behind = point->step_us > next->step_us * (1 + all.noise);
-    double const gain = std::max(point->step_us, next->step_us) / std::min(point->step_us, next->step_us) - 1;
-    into.push_back(
-        {"FERRY_POLICY", behind ? other : "auto",
-         fmt::format("a step is {:.1f}% shorter than with {}", 100 * gain / (1 + gain), behind ? "auto" : other),
-         gain / (1 + gain)});
-  }
+  into.push_back(policy_of(all, chosen));
   if (point->host_peak_bytes > 0) {
     constexpr double spare = 1.1;
     auto const pinned = static_cast<std::size_t>(spare * static_cast<double>(point->host_peak_bytes));

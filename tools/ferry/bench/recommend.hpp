@@ -21,7 +21,8 @@ struct recommendation {
 /// Overhead that is worth giving memory back for.
 inline constexpr double tolerable_overhead = 0.05;
 
-/// Either may be null. Nothing where nothing can be said.
+/// From points that got through their steps only, never from forecasts. Either may be null. Nothing where nothing can
+/// be said.
 [[nodiscard]] std::vector<recommendation> recommend(contest const* policies, link_result const* link,
                                                     config const& now);
 

@@ -67,12 +67,6 @@ double train_run::flops_per_step() const {
   return nn::flops_of_pass(plan_.shape, plan_.batch) * plan_.flags.training.accumulate;
 }
 
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::unique_ptr<device> make_device_for_several(train_plan const& plan, std::size_t budget_bytes, std::size_t runs,
                                                 std::size_t runs_that_offload) {
   constexpr std::size_t slack_bytes = std::size_t{4} << 20;
@@ -115,11 +109,11 @@ std::size_t smallest_budget(train_plan const& plan, config const& settings) {
 std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings) {
   std::size_t const enough = smallest_budget(plan, settings);
   // A budget that lies in pieces can fail a step where a smaller one does not.
-  if (enough <= plan.budget_bytes) return problem.what();
+  if (enough <= settings.budget.bytes) return problem.what();
   std::string text = fmt::format(
       "out of device memory: a step with --policy {} does not fit the budget of {}; the smallest that works is "
       "--budget {}KiB",
-      policy_name(settings), format_bytes(plan.budget_bytes), enough >> 10);
+      policy_name(settings), format_bytes(settings.budget.bytes), enough >> 10);
   std::size_t const device_bytes = plan.device_bytes_for(enough);
   if (plan.device_is_sized && device_bytes > settings.device_bytes) {
     text += fmt::format(" with FERRY_DEVICE_BYTES={}KiB", (device_bytes >> 10) + 1);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/paired_ratio.hpp"
 #include "ferry/device.hpp"
 #include "ferry/nn/ops.hpp"
 #include "ferry/nn/trainer.hpp"
@@ -63,9 +64,6 @@ class train_run {
   double recompute_flops_before_ = 0;
 };
 
-/// Requires: not empty.
-[[nodiscard]] double median(std::vector<double> values);
-
 /// A device for so many runs side by side under that budget, and one more that keeps all.
 /// Requires: not the sim device, which does not compute. Throws: `setting_error` if this machine has too little memory.
 [[nodiscard]] std::unique_ptr<device> make_device_for_several(train_plan const& plan, std::size_t budget_bytes,
@@ -77,7 +75,7 @@ void balance_link(device& on, train_plan const& plan, double step_seconds);
 /// Of which a step with these settings is known to work.
 [[nodiscard]] std::size_t smallest_budget(train_plan const& plan, config const& settings);
 
-/// The one-line error for a step that does not fit, with the smallest budget that does.
+/// The one-line error for a step that does not fit, with the smallest budget that does. Requires: a budget in bytes.
 [[nodiscard]] std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings);
 
 }  // namespace ferry::command
