@@ -39,6 +39,7 @@ std::span<preset const> presets() noexcept {
   static constexpr std::array all{
       preset{"tiny", {.layers = 2, .width = 64, .heads = 2, .context = 64, .vocabulary = 256}, 8},
       preset{"small", {.layers = 8, .width = 256, .heads = 4, .context = 128, .vocabulary = 256}, 8},
+      preset{"deep", {.layers = 16, .width = 128, .heads = 4, .context = 128, .vocabulary = 256}, 4},
       preset{"medium", {.layers = 12, .width = 512, .heads = 8, .context = 256, .vocabulary = 256}, 4},
       preset{"gpt2", {.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocabulary = 50257}, 1},
   };

@@ -39,7 +39,7 @@ done
 run train --steps 0
 expect_refusal "--steps: 0 is out of range"
 run train --preset huge
-expect_refusal "--preset='huge': give one of tiny, small, medium, gpt2"
+expect_refusal "--preset='huge': give one of tiny, small, deep, medium, gpt2"
 refused "--policy='kepe': not one of the choices; accepted: auto, keep, recompute, offload" --policy kepe
 refused "--policy='every=0'" --policy every=0
 refused "--policy='': empty" --policy ""

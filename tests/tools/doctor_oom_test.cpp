@@ -18,8 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr double gib = 0x1p30;
-std::size_t of_gib(double amount) { return static_cast<std::size_t>(amount * gib + 0.5); }
+constexpr double gib_of_message = 0x1p30;
+std::size_t of_gib(double amount) { return static_cast<std::size_t>(amount * gib_of_message + 0.5); }
 
 constexpr char const* before_2_0 =
     "RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 0; 10.00 GiB total capacity; 7.25 GiB already "

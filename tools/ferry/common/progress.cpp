@@ -1,7 +1,11 @@
 #include "common/progress.hpp"
 
+#include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -26,6 +30,38 @@ void progress::clear() {
   std::fputs("\r\033[K", stderr);
   std::fflush(stderr);
   shown_ = false;
+}
+
+namespace {
+
+std::size_t columns_of_terminal() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string bar_of(std::size_t done, std::size_t total, double seconds, std::string_view what, std::size_t columns) {
+  constexpr std::size_t width = 24;
+  done = std::min(done, total);
+  auto text = fmt::format("[{:<{}}]", std::string(total == 0 ? width : width * done / total, '='), width);
+  auto const add = [&](std::string const& words) {
+    if (text.size() + words.size() < columns) text += words;  // a line that wraps cannot be taken back
+  };
+  add(fmt::format(" step {} of {}", std::min(done + 1, total), total));
+  if (done > 0) {
+    auto const left = std::lround(seconds / static_cast<double>(done) * static_cast<double>(total - done));
+    add(fmt::format(", {}:{:02} left", left / 60, left % 60));
+  }
+  if (!what.empty()) add(fmt::format(": {}", what));
+  return text;
+}
+
+progress_bar::progress_bar(std::size_t total) : total_(total), since_(std::chrono::steady_clock::now()) {}
+
+void progress_bar::show(std::string_view what) {
+  std::chrono::duration<double> const passed = std::chrono::steady_clock::now() - since_;
+  line_.show(bar_of(done_, total_, passed.count(), what, columns_of_terminal()));
 }
 
 }  // namespace ferry::command

@@ -4,333 +4,233 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "commands.hpp"
 #include "common/interrupt.hpp"
 #include "common/output_file.hpp"
 #include "common/progress.hpp"
+#include "compared.hpp"
 #include "ferry/error.hpp"
-#include "ferry/host_device.hpp"
-#include "train_run.hpp"
+#include "slow_link.hpp"
+#include "turns.hpp"
 
 namespace ferry::command {
 
 namespace {
 
-// In its first two steps a session learns the order of backward, how long recipes take and how fast the link is; in the
-// third it first acts on that.
-constexpr std::uint64_t learning_steps = 3;
+constexpr char const* policies[] = {"keep", "recompute", "every=2", "offload", "selective", "auto"};
 
-/// One policy in the comparison; the first is the reference, which has all the memory it wants.
-struct entrant {
-  std::string name;
-  config settings;
-  std::unique_ptr<train_run> run;  ///< gone once it has failed
-  std::string failure;             ///< why it did not fit; empty if it did
-  std::vector<step_record> steps;
-  bool identical = true;  ///< loss and gradients of every step, to the reference's
-};
+/// Of which somebody has to know if they do not fit; of `keep` nobody expects it, and the others are refinements.
+bool has_to_fit(std::string const& policy) { return policy == "recompute" || policy == "offload" || policy == "auto"; }
 
-double fastest_seconds(entrant const& of) {
-  double seconds = of.steps.front().result.seconds;
-  for (auto const& one : of.steps) seconds = std::min(seconds, one.result.seconds);
-  return seconds;
+double mean(std::span<step_record const> steps, std::function<double(step_record const&)> const& what) {
+  double sum = 0;
+  for (auto const& one : steps) sum += what(one);
+  return sum / static_cast<double>(steps.size());
+}
+
+/// What `auto` tried, and what came of it.
+std::vector<std::string> trials_of(session const& of) {
+  std::vector<std::string> found;
+  std::istringstream lines(of.explain());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("auto, step ")) found.push_back(std::move(line));
+  }
+  return found;
+}
+
+double parameters_per_gib(train_plan const& plan, entrant const& of) {
+  constexpr double gib = 1024.0 * 1024 * 1024;
+  auto const bytes = static_cast<double>(plan.state_bytes() + of.steps.back().peak_device_bytes);
+  return static_cast<double>(of.run->trainer().model().layout().trained()) / (bytes / gib);
+}
+
+compared_figures figures_of(train_plan const& plan, entrant const& of) {
+  auto const counted = std::span(of.steps).subspan(first_judged(of.steps.size()));
+  std::vector<double> rates;
+  for (auto const& one : counted) rates.push_back(one.tokens_per_second);
+  auto const& last = of.steps.back();
+  compared_figures found;
+  found.peak_device_bytes = last.peak_device_bytes;
+  found.peak_pinned_bytes = last.peak_pinned_bytes;
+  found.recompute_share =
+      mean(counted, [](step_record const& one) { return one.recompute_flops; }) / of.run->flops_per_step();
+  found.waiting_us = mean(counted, [](step_record const& one) { return one.waiting_us; });
+  found.tokens_per_second = median(std::move(rates));
+  found.parameters_per_gib = parameters_per_gib(plan, of);
+  found.final_loss = last.result.loss;
+  if (auto const* const planned = of.run->session().followed()) found.planned = 1 + planned->overhead();
+  return found;
+}
+
+compared_row row_of(train_plan const& plan, entrant const& of) {
+  compared_row row{.policy = of.name, .failure = of.failure, .seconds = of.seconds(), .figures = {}, .notes = {}};
+  row.identical = of.identical;
+  if (of.run) {
+    row.figures = figures_of(plan, of);
+    row.notes = trials_of(of.run->session());
+  } else {
+    std::size_t const enough = smallest_budget(plan, of.settings);
+    if (enough > of.settings.budget.bytes) row.needs_bytes = enough;
+  }
+  return row;
+}
+
+compared_budget compared_by(train_plan const& plan, std::size_t budget_bytes, training_in_turns& all) {
+  compared_budget found{budget_bytes, plan.keep_all_bytes, {}};
+  for (auto const& one : all.entrants()) found.rows.push_back(row_of(plan, one));
+  return found;
+}
+
+nlohmann::ordered_json json_of(compared_row const& one, compared_row const& reference) {
+  nlohmann::ordered_json row{{"policy", one.policy}, {"fits", one.fits()}};
+  if (!one.fits()) {
+    row["failure"] = one.failure;
+    return row;
+  }
+  auto const& is = one.figures;
+  auto const time = time_over(one, reference);
+  row["peak_device_bytes"] = is.peak_device_bytes;
+  row["peak_pinned_bytes"] = is.peak_pinned_bytes;
+  row["relative_time"] = time.middle;
+  if (time.error) row["relative_time_error"] = *time.error;
+  if (is.planned) row["planned_time"] = *is.planned;
+  row["recompute_share"] = is.recompute_share;
+  row["waiting_us_per_step"] = is.waiting_us;
+  row["tokens_per_second"] = is.tokens_per_second;
+  row["parameters_per_gib"] = is.parameters_per_gib;
+  row["final_loss"] = is.final_loss;
+  row["gradients_identical"] = one.identical;
+  auto const counted = judged(one.seconds);
+  row["seconds"] = std::vector<double>(counted.begin(), counted.end());
+  if (!one.notes.empty()) row["trials"] = one.notes;
+  return row;
+}
+
+nlohmann::ordered_json json_of(compared_budget const& all) {
+  auto rows = nlohmann::ordered_json::array();
+  for (auto const& one : all.rows) rows.push_back(json_of(one, all.reference()));
+  return rows;
 }
 
 class comparison {
  public:
   explicit comparison(train_plan const& plan)
-      : plan_(plan),
-        device_(make_device_for_several(plan, plan.budget_bytes, entrants_at_most, entrants_that_offload)),
-        host_(dynamic_cast<host_device*>(device_.get())) {}
+      : plan_(plan), bar_(plan.budgets.size() * plan.flags.training.steps * (1 + std::size(policies))) {}
 
-  void enter_all();
-  void run();
-  void print_table() const;
-  void write_json_file() const;
-  [[nodiscard]] exit_code verdict() const;
+  /// All budgets, one after the other, each printed when it is through. False: interrupted.
+  bool run();
+  void write_files() const;
+  /// Throws: `failed`.
+  void require_fit() const;
 
  private:
-  static constexpr std::size_t entrants_at_most = 5;
-  static constexpr std::size_t entrants_that_offload = 2;
-
-  void enter(std::string name, config settings);
-  void attempt(entrant& runner, std::vector<float>& reference);
-  [[nodiscard]] std::vector<float> gradients_of(train_run& run) const;
-  [[nodiscard]] double link_gbps(copy_direction direction) const;
-  [[nodiscard]] std::string words_of_link() const;
-  [[nodiscard]] std::string unfit_entrants() const;
-  [[nodiscard]] std::size_t smallest_budget_for_all() const;
-  [[nodiscard]] entrant const* fastest_policy() const;
-
-  [[nodiscard]] std::vector<double> timed(entrant const& of,
-                                          std::function<double(step_record const&)> const& what) const;
-  [[nodiscard]] double mean(entrant const& of, std::function<double(step_record const&)> const& what) const;
-  [[nodiscard]] double relative_time(entrant const& of) const;
-  [[nodiscard]] double parameters_per_gib(entrant const& of) const;
-  [[nodiscard]] double recompute_share(entrant const& of) const;
+  void run_budget(std::size_t budget_bytes);
+  void print_budget() const;
 
   train_plan const& plan_;
-  std::unique_ptr<device> device_;
-  host_device* host_;  ///< the same, or null on a GPU, whose link is what it is
-  std::vector<entrant> entrants_;
-  progress progress_;
+  progress_bar bar_;
+  std::optional<link_pace> pace_;  // of the first, for all
+  std::vector<compared_budget> found_;
 };
 
-void comparison::enter(std::string name, config settings) {
-  auto& entered = entrants_.emplace_back();
-  entered.name = std::move(name);
-  entered.settings = std::move(settings);
-  entered.run = std::make_unique<train_run>(*device_, plan_, entered.settings);
-}
-
-void comparison::enter_all() {
-  auto settings = plan_.settings;
-  settings.host_budget = byte_amount::exactly(plan_.keep_all_bytes);
-  settings.trace_file.clear();
-  settings.stats_file.clear();
-  settings.profile_file.clear();
-  auto reference = settings;
-  reference.budget = byte_amount::exactly(plan_.keep_all_bytes);
-  reference.set("FERRY_POLICY", "keep");
-  enter("unlimited", reference);
-  for (char const* const policy : {"keep", "recompute", "offload", "auto"}) {
-    settings.set("FERRY_POLICY", policy);
-    enter(policy, settings);
+bool comparison::run() {
+  for (std::size_t const bytes : plan_.budgets) {
+    run_budget(bytes);
+    if (interrupted()) return false;
   }
+  fmt::print("\n");
+  for (auto const& one : found_) fmt::print("{}", words_of(one));
+  fmt::print("{}", next_of(found_.front()));
+  return true;
 }
 
-void comparison::run() {
-  std::vector<float> reference;
-  for (std::uint64_t step = 0; step < plan_.flags.training.steps && !interrupted(); ++step) {
-    for (auto& runner : entrants_) {
-      if (!runner.run || interrupted()) continue;
-      progress_.show(fmt::format("step {}/{}: {}", step + 1, plan_.flags.training.steps, runner.name));
-      attempt(runner, reference);
-      // By the fastest step so far: the very first finds cold caches and sleeping threads.
-      if (step < learning_steps && &runner == &entrants_.front())
-        balance_link(*device_, plan_, fastest_seconds(runner));
-    }
+void comparison::run_budget(std::size_t budget_bytes) {
+  training_in_turns all(plan_, budget_bytes, pace_);
+  all.enter("unlimited", {{"FERRY_POLICY", "keep"}});
+  for (char const* const policy : policies) all.enter(policy, {{"FERRY_POLICY", policy}});
+  for (std::uint64_t step = 0; step < plan_.flags.training.steps && !interrupted(); ++step) all.take_turns(bar_);
+  bar_.clear();
+  if (interrupted()) return;
+  if (found_.empty()) {
+    fmt::print("{}: keeping all needs {}\nlink {}\n", words_of_model(plan_), format_bytes(plan_.keep_all_bytes),
+               all.words_of_link());
   }
-  progress_.clear();
+  pace_ = all.pace();
+  found_.push_back(compared_by(plan_, budget_bytes, all));
+  print_budget();
+  all.require_right();
 }
 
-void comparison::attempt(entrant& runner, std::vector<float>& reference) {
-  bool const is_reference = &runner == &entrants_.front();
-  try {
-    runner.steps.push_back(runner.run->step());
-  } catch (out_of_memory const& problem) {
-    if (is_reference) throw;
-    runner.failure = no_room_message(problem, plan_, runner.settings);
-    runner.run.reset();
-    return;
-  }
-  runner.run->session().synchronize();  // what still moves would take the link from whoever is next
-  auto gradients = gradients_of(*runner.run);
-  if (is_reference) {
-    reference = std::move(gradients);
-    return;
-  }
-  bool const same_gradients = std::memcmp(gradients.data(), reference.data(), reference.size() * sizeof(float)) == 0;
-  double const loss = runner.steps.back().result.loss;
-  double const expected = entrants_.front().steps.back().result.loss;
-  runner.identical = runner.identical && same_gradients && loss == expected;
+void comparison::print_budget() const {
+  auto const& last = found_.back();
+  fmt::print("\nthe budget is {} ({:.0f}%)\n{}", format_bytes(last.budget_bytes), 100 * last.share(), table_of(last));
+  std::fflush(stdout);
 }
 
-/// The host device's memory can be read where it is, without the link.
-std::vector<float> comparison::gradients_of(train_run& run) const {
-  if (host_ == nullptr) return run.trainer().gradients();
-  auto const& from = run.trainer().model().gradients();
-  auto const* const values = from.as<float>();
-  return {values, values + from.bytes() / sizeof(float)};
-}
-
-std::vector<double> comparison::timed(entrant const& of, std::function<double(step_record const&)> const& what) const {
-  std::size_t const first = of.steps.size() > learning_steps ? learning_steps : 0;
-  std::vector<double> values;
-  for (std::size_t i = first; i < of.steps.size(); ++i) values.push_back(what(of.steps[i]));
-  return values;
-}
-
-double comparison::mean(entrant const& of, std::function<double(step_record const&)> const& what) const {
-  auto const values = timed(of, what);
-  double sum = 0;
-  for (double const value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-/// Median over the steps of a policy's time over the reference's for the same step.
-double comparison::relative_time(entrant const& of) const {
-  auto const seconds = [](step_record const& record) { return record.result.seconds; };
-  auto ratios = timed(of, seconds);
-  auto const reference = timed(entrants_.front(), seconds);
-  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] /= reference[i];
-  return median(std::move(ratios));
-}
-
-double comparison::parameters_per_gib(entrant const& of) const {
-  constexpr double gib = 1024.0 * 1024 * 1024;
-  auto const bytes = static_cast<double>(plan_.state_bytes() + of.steps.back().peak_device_bytes);
-  return static_cast<double>(of.run->trainer().model().layout().trained()) / (bytes / gib);
-}
-
-double comparison::recompute_share(entrant const& of) const {
-  return mean(of, [](step_record const& record) { return record.recompute_flops; }) / of.run->flops_per_step();
-}
-
-/// As set, or on a GPU as measured; 0: not known there, unpaced here.
-double comparison::link_gbps(copy_direction direction) const {
-  if (host_ != nullptr) return host_->link(direction).gbps;
-  auto const& measured = device_->capabilities();
-  return direction == copy_direction::device_to_host ? measured.device_to_host_gbps : measured.host_to_device_gbps;
-}
-
-std::string comparison::words_of_link() const {
-  auto const speed = [&](copy_direction direction) {
-    double const gbps = link_gbps(direction);
-    return gbps > 0 ? fmt::format("{:.3g} GB/s", gbps) : host_ != nullptr ? "unpaced" : "not measured";
-  };
-  auto const out = speed(copy_direction::device_to_host);
-  auto const back = speed(copy_direction::host_to_device);
-  if (host_ == nullptr) return fmt::format("of {}: {} out, {} back", device_->capabilities().name, out, back);
-  if (!plan_.settings.link_schedule.empty()) return fmt::format("by a schedule, at last {} out, {} back", out, back);
-  if (out != back) return fmt::format("{} out, {} back", out, back);
-  return out +
-         (plan_.settings.link_gbps.automatic
-              ? " each way: a block's saved bytes take 2.2x its forward, as a 7B-class block's on an A100 with PCIe 4"
-              : " each way");
-}
-
-void comparison::print_table() const {
-  fmt::print("GPT of {} layers, {} features, context {}, batch {}: keeping all needs {}, the budget is {} ({:.0f}%)\n",
-             plan_.shape.layers, plan_.shape.width, plan_.shape.context, plan_.batch,
-             format_bytes(plan_.keep_all_bytes), format_bytes(plan_.budget_bytes),
-             100.0 * static_cast<double>(plan_.budget_bytes) / static_cast<double>(plan_.keep_all_bytes));
-  fmt::print("link {}\n\n", words_of_link());
-  fmt::print("{:<18} {:>10} {:>10} {:>9} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "policy", "device", "host", "time",
-             "recompute", "waiting", "tokens/s", "params/GiB", "final loss", "gradients");
-  fmt::print("{:<18} {:>10} {:>10} {:>9} {:>10} {:>10} {:>9} {:>11} {:>10}  {}\n", "", "peak", "peak", "of a step",
-             "FLOPs", "a step", "", "", "", "identical");
-  for (auto const& one : entrants_) {
-    if (!one.run) {
-      fmt::print("{:<18} {}\n", one.name, one.failure);
-      continue;
-    }
-    auto const& last = one.steps.back();
-    fmt::print("{:<18} {:>10} {:>10} {:>8.2f}x {:>9.1f}% {:>7.1f} ms {:>9.0f} {:>9.2f} M {:>10.4f}  {}\n", one.name,
-               format_bytes(last.peak_device_bytes), format_bytes(last.peak_pinned_bytes), relative_time(one),
-               100 * recompute_share(one), mean(one, [](step_record const& r) { return r.waiting_us; }) / 1000,
-               median(timed(one, [](step_record const& r) { return r.tokens_per_second; })),
-               parameters_per_gib(one) * 1e-6, last.result.loss, one.identical ? "yes" : "NO");
-  }
-  if (auto const* const fastest = fastest_policy()) {
-    fmt::print("\nTry next: --policy {} --budget {}KiB in place of --compare\n", fastest->name,
-               (plan_.budget_bytes + 1023) >> 10);
-  }
-}
-
-/// Null if none fits.
-entrant const* comparison::fastest_policy() const {
-  entrant const* best = nullptr;
-  for (auto const& one : std::span(entrants_).subspan(1)) {
-    if (!one.run) continue;
-    if (best == nullptr || relative_time(one) < relative_time(*best)) best = &one;
-  }
-  return best;
-}
-
-void comparison::write_json_file() const {
+void comparison::write_files() const {
+  if (!plan_.flags.svg_file.empty()) write_output(plan_.flags.svg_file, svg_of(found_, words_of_model(plan_)));
   if (plan_.flags.json_file.empty()) return;
-  auto rows = nlohmann::ordered_json::array();
-  for (auto const& one : entrants_) {
-    nlohmann::ordered_json row{{"policy", one.name}, {"fits", one.failure.empty()}};
-    if (!one.run) {
-      row["failure"] = one.failure;
-    } else {
-      auto const& last = one.steps.back();
-      row["peak_device_bytes"] = last.peak_device_bytes;
-      row["peak_pinned_bytes"] = last.peak_pinned_bytes;
-      row["relative_time"] = relative_time(one);
-      row["recompute_share"] = recompute_share(one);
-      row["waiting_us_per_step"] = mean(one, [](step_record const& r) { return r.waiting_us; });
-      row["tokens_per_second"] = median(timed(one, [](step_record const& r) { return r.tokens_per_second; }));
-      row["parameters_per_gib"] = parameters_per_gib(one);
-      row["final_loss"] = last.result.loss;
-      row["gradients_identical"] = one.identical;
-      row["seconds"] = timed(one, [](step_record const& r) { return r.result.seconds; });
-    }
-    rows.push_back(std::move(row));
+  nlohmann::ordered_json value{{"budget_bytes", found_.front().budget_bytes},
+                               {"keep_all_bytes", plan_.keep_all_bytes},
+                               {"device_to_host_gbps", pace_->out},
+                               {"host_to_device_gbps", pace_->back},
+                               {"policies", json_of(found_.front())}};
+  if (found_.size() > 1) {
+    auto& others = value["other_budgets"] = nlohmann::ordered_json::array();
+    for (auto const& one : std::span(found_).subspan(1))
+      others.push_back({{"budget_bytes", one.budget_bytes}, {"policies", json_of(one)}});
   }
-  nlohmann::ordered_json const value{{"budget_bytes", plan_.budget_bytes},
-                                     {"keep_all_bytes", plan_.keep_all_bytes},
-                                     {"device_to_host_gbps", link_gbps(copy_direction::device_to_host)},
-                                     {"host_to_device_gbps", link_gbps(copy_direction::host_to_device)},
-                                     {"policies", std::move(rows)}};
   write_output(plan_.flags.json_file, text_of(value));
 }
 
-/// Those of which it is not expected.
-std::string comparison::unfit_entrants() const {
-  std::vector<std::string> names;
-  for (auto const& one : entrants_) {
-    if (!one.run && one.settings.policy.kind != policy_kind::keep) names.push_back(one.name);
+void comparison::require_fit() const {
+  for (auto const& budget : found_) {
+    std::vector<std::string> names;
+    std::size_t enough = 0;
+    for (auto const& one : budget.rows) {
+      if (one.fits() || !has_to_fit(one.policy)) continue;
+      names.push_back(one.policy);
+      enough = std::max(enough, one.needs_bytes);
+    }
+    if (names.empty()) continue;
+    throw failed(fmt::format(
+        "{} did not fit the budget of {}; {}", fmt::join(names, ", "), format_bytes(budget.budget_bytes),
+        enough > 0 ? fmt::format("the smallest that works is --budget {}KiB", enough >> 10) : "raise --budget"));
   }
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::size_t comparison::smallest_budget_for_all() const {
-  std::size_t most = 0;
-  for (auto const& one : entrants_) {
-    if (one.settings.policy.kind == policy_kind::keep) continue;
-    most = std::max(most, smallest_budget(plan_, one.settings));
-  }
-  return most;
-}
-
-exit_code comparison::verdict() const {
-  if (auto const names = unfit_entrants(); !names.empty()) {
-    std::size_t const enough = smallest_budget_for_all();
-    throw failed(fmt::format("{} did not fit the budget of {}; {}", names, format_bytes(plan_.budget_bytes),
-                             enough > plan_.budget_bytes
-                                 ? fmt::format("the smallest that works is --budget {}KiB", enough >> 10)
-                                 : "raise --budget"));
-  }
-  for (auto const& one : entrants_) {
-    if (!one.identical) throw failed(fmt::format("the gradients of {} differ from the reference's", one.name));
-  }
-  if (host_ == nullptr) return success;
-  for (auto const& violation : host_->order_violations()) throw failed("stream order: " + violation);
-  return success;
-}
-
-}  // namespace
-
-exit_code compare_policies(train_plan const& plan) {
+void require_possible(train_plan const& plan) {
   if (plan.settings.device == "sim") {
     throw setting_error(fmt::format("{}=sim: --compare needs a device that computes; give host or cuda",
                                     plan.flags.device ? "--device" : "FERRY_DEVICE"));
   }
   if (is_set("FERRY_POLICY"))
     fmt::print(stderr, "ferry: FERRY_POLICY has no effect here: --compare tries every policy\n");
-  quiet_output quiet(is_standard_output(plan.flags.json_file));
+}
+
+}  // namespace
+
+exit_code compare_policies(train_plan const& plan) {
+  require_possible(plan);
+  if (plan.flags.slow_link) return show_slow_link(plan);
+  quiet_output quiet(is_standard_output(plan.flags.json_file) || is_standard_output(plan.flags.svg_file));
   comparison all(plan);
-  all.enter_all();
-  all.run();
-  if (interrupted()) {
+  if (!all.run()) {
     fmt::print("interrupted\n");
     return was_interrupted;
   }
-  all.print_table();
   quiet.end();
-  all.write_json_file();
-  return all.verdict();
+  all.write_files();
+  all.require_fit();
+  return success;
 }
 
 }  // namespace ferry::command

@@ -283,7 +283,8 @@ runner add_train(CLI::App& program) {
       "  ferry train --data book.txt --budget 20% --profile p.json\n"
       "  ferry train --data book.txt --steps 2000 --save run.safetensors\n"
       "  ferry train --data book.txt --steps 4000 --save run.safetensors --resume\n"
-      "  ferry train --compare --budget 20%");
+      "  ferry train --compare --preset deep --budget 20%,30% --steps 24 --svg demo.svg\n"
+      "  ferry train --compare --slow-link --preset deep --budget 20% --steps 32");
   return [flags] { return run_train(*flags); };
 }
 

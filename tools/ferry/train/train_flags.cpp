@@ -30,7 +30,7 @@ void add_train_flags(CLI::App& command, train_flags& into) {
       ->group(data);
 
   constexpr char const* model = "Model";
-  command.add_option("--preset", into.preset, "tiny, small, medium or gpt2 [small, or the shape of --init]")
+  command.add_option("--preset", into.preset, "tiny, small, deep, medium or gpt2 [small, or the shape of --init]")
       ->type_name("NAME")
       ->group(model);
   // Of no size is more allowed; how much of each, and which go together, is asked when all are known.
@@ -59,12 +59,18 @@ void add_train_flags(CLI::App& command, train_flags& into) {
       ->group(memory);
   command
       .add_option("--budget", into.budget,
-                  "Device bytes for activations (64MiB), or a share of what keeping all needs (20%)")
+                  "Device bytes for activations (64MiB), or a share of what keeping all needs (20%); several for "
+                  "--compare: 20%,30%")
       ->type_name("BYTES")
       ->group(memory);
   command
       .add_flag("--compare", into.compare,
                 "Train under --budget with each policy in turns, and print one table (budget: 20% if not given)")
+      ->group(memory);
+  command
+      .add_flag(
+          "--slow-link", into.slow_link,
+          "With --compare: halfway the link drops to a third; a plan that stays, the rule alone and auto in turns")
       ->group(memory);
 
   constexpr char const* training = "Training";
@@ -99,6 +105,7 @@ void add_train_flags(CLI::App& command, train_flags& into) {
   file("--save-grads", into.gradients_file, "Save the last step's gradients here", files);
   file("--profile", into.profile_file, "Write what a step looked like here, for `ferry plan`", files);
   file("--json", into.json_file, "Write every step and a summary here, as JSON; - is standard output", files);
+  file("--svg", into.svg_file, "Draw what --compare has measured here; - is standard output", files);
 
   constexpr char const* output = "Output";
   command.add_flag("--explain", into.explain, "Say at the end where time was lost, and which setting would change it")

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -54,6 +55,9 @@ void require_no_contradiction(train_flags const& flags) {
   refuse(flags.save_every > 0 && !saves, "--save-every needs --save FILE: it says where");
   refuse(has_tokens && flags.data_file.empty(), "--tokens needs --data: the shipped text is no token file");
   refuse(has_tokens && flags.prompt, "--prompt is text, which --tokens are not: leave out --prompt");
+  refuse(!flags.compare && flags.slow_link, "--slow-link shows several policies side by side: add --compare");
+  refuse(!flags.compare && !flags.svg_file.empty(),
+         "--svg is a picture of --compare: add it, or draw a run with FERRY_TRACE and ferry report");
   if (!flags.compare) return;
   refuse(flags.policy.has_value(), "--compare tries every policy: leave out --policy, or --compare");
   refuse(saves || !flags.gradients_file.empty(),
@@ -68,6 +72,7 @@ void require_different_files(train_flags const& flags) {
       {"--data", flags.data_file}, {"--save", flags.save_file}, {"--save-grads", flags.gradients_file}};
   if (!flags.save_file.empty()) named.emplace_back("the .state of --save", flags.save_file + ".state");
   named.emplace_back("--json", flags.json_file);
+  named.emplace_back("--svg", flags.svg_file);
   std::map<std::filesystem::path, char const*> seen;
   for (auto const& [flag, file] : named) {
     if (file.empty()) continue;
@@ -117,14 +122,48 @@ nn::token_data load_data(train_flags const& flags, nn::gpt_shape const& shape) {
   return nn::token_data::from_tokens(flags.data_file, width, static_cast<std::size_t>(shape.vocabulary));
 }
 
-std::size_t asked_budget(train_plan const& plan) {
-  auto const& settings = plan.settings;
-  if (plan.flags.budget) return settings.budget.of(plan.keep_all_bytes);
-  if (is_set("FERRY_BUDGET")) {
-    return settings.budget.of(plan.device_is_sized ? settings.device_bytes : plan.keep_all_bytes);
+/// As typed: one, or with --compare several with commas between them.
+std::vector<std::string> budget_texts(train_flags const& flags) {
+  std::vector<std::string> texts;
+  if (!flags.budget) return texts;
+  std::string_view rest = *flags.budget;
+  for (auto comma = rest.find(','); flags.compare && comma != rest.npos; comma = rest.find(',')) {
+    texts.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(comma + 1);
   }
-  constexpr double share_to_compare = 0.2;
-  return byte_amount::share(plan.flags.compare ? share_to_compare : 1.0).of(plan.keep_all_bytes);
+  texts.emplace_back(rest);
+  if (!flags.compare && rest.find(',') != rest.npos) {
+    throw setting_error(
+        fmt::format("--budget='{}': several budgets need --compare; give one, or add --compare", *flags.budget));
+  }
+  constexpr std::size_t most = 8;
+  if (texts.size() > most)
+    throw setting_error(fmt::format("--budget: {} budgets are too many; give at most {}", texts.size(), most));
+  if (flags.slow_link && texts.size() > 1)
+    throw setting_error(fmt::format("--budget='{}': --slow-link takes one budget", *flags.budget));
+  return texts;
+}
+
+/// Those that are asked for, each once and in order; the first stays in the settings.
+std::vector<std::size_t> asked_budgets(train_plan& plan) {
+  auto& settings = plan.settings;
+  std::vector<std::size_t> asked;
+  std::optional<byte_amount> first;
+  for (auto const& text : budget_texts(plan.flags)) {
+    set_by_flag(settings, "FERRY_BUDGET", "--budget", text);
+    if (!first) first = settings.budget;
+    std::size_t const bytes = settings.budget.of(plan.keep_all_bytes);
+    if (std::ranges::find(asked, bytes) == asked.end()) asked.push_back(bytes);
+  }
+  if (first) {
+    settings.budget = *first;
+  } else if (is_set("FERRY_BUDGET")) {
+    asked.push_back(settings.budget.of(plan.device_is_sized ? settings.device_bytes : plan.keep_all_bytes));
+  } else {
+    constexpr double share_to_compare = 0.2;
+    asked.push_back(byte_amount::share(plan.flags.compare ? share_to_compare : 1.0).of(plan.keep_all_bytes));
+  }
+  return asked;
 }
 
 /// What of the budget fits a device whose size is given.
@@ -183,9 +222,12 @@ void settle_pinned_memory(train_plan& plan) {
 void settle_memory(train_plan& plan) {
   auto& settings = plan.settings;
   plan.device_is_sized = settings.device_bytes != 0;
-  plan.budget_bytes = asked_budget(plan);
-  if (plan.device_is_sized) plan.budget_bytes = fitting_budget(plan, plan.budget_bytes);
-  if (plan.budget_bytes == 0) throw setting_error("--budget=0: give the device bytes for activations, above zero");
+  plan.budgets = asked_budgets(plan);
+  for (auto& bytes : plan.budgets) {
+    if (plan.device_is_sized) bytes = fitting_budget(plan, bytes);
+    if (bytes == 0) throw setting_error("--budget=0: give the device bytes for activations, above zero");
+  }
+  plan.budget_bytes = plan.budgets.front();
   if (!plan.device_is_sized && !plan.on_gpu()) settings.device_bytes = plan.device_bytes_for(plan.budget_bytes);
   settings.budget = byte_amount::exactly(plan.budget_bytes);
   settle_pinned_memory(plan);
@@ -209,6 +251,7 @@ void require_usable_files(train_plan const& plan) {
     if (!file.empty()) nn::require_writable(file);
   }
   require_usable_output(flags.json_file);
+  require_usable_output(flags.svg_file);
   if (!flags.save_file.empty()) nn::require_writable(plan.state_file());
 }
 
@@ -275,7 +318,6 @@ train_plan make_train_plan(train_flags flags) {
   set_by_flag(plan.settings, "FERRY_DEVICE", "--device", chosen.device);
   if (plan.settings.device == "auto") plan.settings.device = find_cuda().why_not.empty() ? "cuda" : "host";
   set_by_flag(plan.settings, "FERRY_POLICY", "--policy", chosen.policy);
-  set_by_flag(plan.settings, "FERRY_BUDGET", "--budget", chosen.budget);
   plan.keep_all_bytes = bytes_to_keep_all(shape, plan.batch);
   settle_memory(plan);
   require_usable_files(plan);

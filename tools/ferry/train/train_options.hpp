@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ferry/config.hpp"
 #include "ferry/nn/shape.hpp"
@@ -26,9 +27,10 @@ struct train_flags {
   bool untied = false;
   std::string attention;
   std::optional<std::string> device, policy, budget;
-  std::string init_file, save_file, gradients_file, profile_file, json_file;
+  std::string init_file, save_file, gradients_file, profile_file, json_file, svg_file;
   bool resume = false;
   bool compare = false;
+  bool slow_link = false;
   bool explain = false;
   std::uint64_t save_every = 0;
   std::uint64_t validate_every = 50;
@@ -51,7 +53,8 @@ struct train_plan {
   config settings;               ///< of the device and the session; budgets in bytes, and no `auto` device
   bool device_is_sized = false;  ///< FERRY_DEVICE_BYTES says how large it is
   std::size_t budget_bytes = 0;
-  std::size_t keep_all_bytes = 0;  ///< what a step holds at its fullest if nothing leaves, about
+  std::vector<std::size_t> budgets{};  ///< all that --compare was given; `budget_bytes` is the first
+  std::size_t keep_all_bytes = 0;      ///< what a step holds at its fullest if nothing leaves, about
 
   [[nodiscard]] std::size_t state_bytes() const { return nn::trainer::bytes_beside_budget(shape, batch); }
   [[nodiscard]] bool on_gpu() const { return settings.device.starts_with("cuda"); }

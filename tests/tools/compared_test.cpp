@@ -1,0 +1,208 @@
+// What is said of a comparison, from made-up steps: medians of paired steps, who is recommended, honesty, pictures.
+#include "train/compared.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/progress.hpp"
+#include "train/slow_link.hpp"
+
+namespace ferry::command {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::DoubleEq;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Optional;
+using ::testing::StartsWith;
+
+constexpr std::size_t one_mib = std::size_t{1} << 20;
+
+/// Steps that scatter by 1% to both sides of `seconds`; the first half takes three times as long.
+compared_row made_row(std::string name, double seconds, std::size_t device_mib = 20, std::size_t steps = 32) {
+  compared_row made{.policy = std::move(name), .failure = {}, .seconds = {}, .figures = {}, .notes = {}};
+  for (std::size_t i = 0; i < steps; ++i) {
+    double const learning = i < steps / 2 ? 3 : 1;
+    made.seconds.push_back(learning * seconds * (i % 3 == 0 ? 1.01 : i % 3 == 1 ? 0.99 : 1));
+  }
+  made.figures.peak_device_bytes = device_mib * one_mib;
+  return made;
+}
+
+compared_row made_unfit(std::string name, std::size_t needs_bytes) {
+  auto made = made_row(std::move(name), 1);
+  made.failure = "out of device memory: " + std::string(90, 'x');
+  made.needs_bytes = needs_bytes;
+  return made;
+}
+
+compared_budget made_comparison(std::vector<compared_row> policies) {
+  compared_budget made{20 * one_mib, 100 * one_mib, {made_row("unlimited", 0.1, 100)}};
+  for (auto& one : policies) made.rows.push_back(std::move(one));
+  // The reference does not scatter, so that the ratios do.
+  for (auto& second : made.rows.front().seconds) second = 0.1;
+  return made;
+}
+
+TEST(PairedRatio, IsTheMedianOfTurnsWhateverBothSuffered) {
+  std::vector<double> const reference{1, 2, 50, 4, 1};
+  std::vector<double> const slower{1.2, 2.4, 60, 4.8, 9};
+  auto const found = ratio_of(slower, reference);
+  EXPECT_THAT(found.middle, DoubleNear(1.2, 1e-12));
+  EXPECT_THAT(found.error, Optional(DoubleNear(0, 1e-12)));
+}
+
+TEST(PairedRatio, ErrorShrinksWithTheRootOfTheTurns) {
+  std::vector<double> few;
+  for (int i = 0; i < 9; ++i) few.push_back(i % 2 == 0 ? 1.1 : 0.9);
+  std::vector<double> many;
+  for (int i = 0; i < 4; ++i) many.insert(many.end(), few.begin(), few.end());
+  std::vector<double> const ones(36, 1.0);
+  auto const scattered = ratio_of(few, ones);
+  auto const sure = ratio_of(many, ones);
+  ASSERT_TRUE(scattered.error && sure.error);
+  EXPECT_GT(*scattered.error, 0);
+  EXPECT_THAT(*scattered.error / *sure.error, DoubleNear(2, 1e-9));
+}
+
+TEST(PairedRatio, FewTurnsDecideNothing) {
+  auto const found = ratio_of(std::vector<double>{2, 2, 2}, std::vector<double>{1, 1, 1});
+  EXPECT_THAT(found.middle, DoubleEq(2));
+  EXPECT_FALSE(found.error);
+  EXPECT_FALSE(found.clearly_above(1));
+}
+
+TEST(PairedRatio, ClearIsBeyondChanceAndBeyondWhatMatters) {
+  EXPECT_TRUE((paired_ratio{1.1, 0.02}.clearly_above(1)));
+  EXPECT_FALSE((paired_ratio{1.1, 0.06}.clearly_above(1))) << "within chance";
+  EXPECT_FALSE((paired_ratio{1.005, 0.0001}.clearly_above(1))) << "nobody minds";
+}
+
+TEST(Compared, TheFirstHalfOfTheStepsIsForLearning) {
+  EXPECT_EQ(first_judged(3), 0U);
+  EXPECT_EQ(first_judged(4), 3U);
+  EXPECT_EQ(first_judged(24), 12U);
+  EXPECT_THAT(time_over(made_row("a", 0.2), made_row("b", 0.1)).middle, DoubleNear(2, 1e-9));
+}
+
+TEST(Compared, AutoIsRecommendedWhereItIsTheBest) {
+  auto const all = made_comparison({made_unfit("keep", 90 * one_mib), made_row("recompute", 0.124),
+                                    made_row("offload", 0.14), made_row("auto", 0.104)});
+  EXPECT_EQ(words_of(all),
+            "20%: 5.0x less memory for 4.0% more time (±0.5%) with auto; recomputation alone costs 24%, "
+            "copies alone 40%\n");
+  EXPECT_THAT(next_of(all), StartsWith("Try next: --policy auto --budget 20480KiB"));
+}
+
+TEST(Compared, AutoIsRecommendedWithinTheNoise) {
+  auto const all = made_comparison({made_row("recompute", 0.1035), made_row("auto", 0.104)});
+  ASSERT_EQ(all.fastest()->policy, "recompute");
+  EXPECT_THAT(words_of(all), AllOf(HasSubstr("with auto"), HasSubstr("auto and recompute are equal within what was"),
+                                   Not(HasSubstr("Not auto"))));
+  EXPECT_THAT(next_of(all), HasSubstr("--policy auto"));
+}
+
+TEST(Compared, WhereAutoIsNotTheBestItIsSaidAndWhy) {
+  auto automatic = made_row("auto", 0.13);
+  automatic.figures.waiting_us = 12'300;
+  automatic.figures.recompute_share = 0.189;
+  automatic.figures.planned = 1.09;
+  automatic.notes = {"auto, step 9: offload goes: it took 140.000 ms, the plan 130.000"};
+  auto const all = made_comparison({made_row("recompute", 0.12), made_row("offload", 0.14), std::move(automatic)});
+  EXPECT_EQ(words_of(all),
+            "20%: 5.0x less memory for 20% more time (±0.5%) with recompute; recomputation alone costs 20%, copies "
+            "alone 40%\n"
+            "Not auto: recompute was quicker, auto took 8.3% more time (±0.0%); a step of auto's waited 12.3 ms for "
+            "copies and rebuilt 18.9% of the FLOPs; its plan foresaw 9.0% more time than unlimited memory, it took 30% "
+            "more time\n"
+            "  auto, step 9: offload goes: it took 140.000 ms, the plan 130.000\n");
+  EXPECT_THAT(next_of(all), HasSubstr("--policy recompute"));
+}
+
+TEST(Compared, TooFewStepsAreNoVerdict) {
+  auto const all = made_comparison({made_row("recompute", 0.104, 20, 3), made_row("auto", 0.13, 20, 3)});
+  EXPECT_THAT(words_of(all), HasSubstr("Too few steps to tell auto from recompute: give --steps 16 or more"));
+  EXPECT_THAT(next_of(all), HasSubstr("--policy auto"));
+}
+
+TEST(Compared, WithoutAutoTheFastestIsRecommended) {
+  auto const all = made_comparison({made_row("recompute", 0.12), made_unfit("auto", 30 * one_mib)});
+  EXPECT_THAT(words_of(all), HasSubstr("auto did not fit this budget"));
+  EXPECT_THAT(next_of(all), HasSubstr("--policy recompute"));
+  auto const none = made_comparison({made_unfit("recompute", 0), made_unfit("auto", 0)});
+  EXPECT_THAT(words_of(none), IsEmpty());
+  EXPECT_THAT(next_of(none), IsEmpty());
+}
+
+TEST(Compared, TheTableSaysBrieflyWhatDoesNotFit) {
+  auto const table = table_of(made_comparison({made_unfit("keep", 90 * one_mib), made_row("auto", 0.104)}));
+  EXPECT_THAT(table, AllOf(HasSubstr("keep       does not fit: the smallest that works is --budget 92160KiB\n"),
+                           HasSubstr("1.04x   0.5%"), HasSubstr("±")));
+}
+
+TEST(Compared, ThePictureHasAPanelForEachBudget) {
+  std::vector<compared_budget> all{made_comparison({made_unfit("keep", 0), made_row("auto", 0.104)}),
+                                   made_comparison({made_row("auto", 0.102)})};
+  all.back().budget_bytes = 30 * one_mib;
+  auto const picture = svg_of(all, "GPT <of 16>");
+  EXPECT_THAT(picture, AllOf(StartsWith("<svg "), HasSubstr("budget 20.0 MiB (20% of keeping all)"),
+                             HasSubstr("budget 30.0 MiB (30% of keeping all)"), HasSubstr(">does not fit<"),
+                             HasSubstr(">1.04x, 20.0 MiB on the device<"), HasSubstr("GPT &lt;of 16&gt;")));
+}
+
+link_drop made_drop(double fixed, double automatic) {
+  link_drop made{.step = 8, .gbps = 1.2, .slow_gbps = 0.4, .rows = {}};
+  auto const add = [&](char const* name, double slow) {
+    drop_row one{.name = name, .seconds = {}, .recompute_share = {}, .waiting_us = {}};
+    for (std::size_t i = 0; i < 16; ++i) {
+      bool const is_slow = i >= made.step;
+      one.seconds.push_back(is_slow ? slow : 0.1);
+      one.recompute_share.push_back(is_slow ? 0.19 : 0.05);
+      one.waiting_us.push_back(is_slow ? 2000 : 1000);
+    }
+    made.rows.push_back(std::move(one));
+  };
+  add("unlimited", 0.1);
+  add("static", fixed);
+  add("auto", automatic);
+  made.rows.back().plans_after = 2;
+  return made;
+}
+
+TEST(SlowLink, SaysWhatTheDropCostAndWhatAutoDid) {
+  auto const all = made_drop(0.195, 0.122);
+  EXPECT_EQ(
+      words_of(all),
+      "With a third of the link the plan that stays takes 1.95x the time of unlimited memory and auto 1.22x: auto "
+      "rebuilds 19.0% instead of 5.0% of the FLOPs, and changed its plan 2 times\n");
+  EXPECT_THAT(table_of(all), AllOf(HasSubstr("from step 9 on 0.4 GB/s"), HasSubstr("static        1.00x       1.95x"),
+                                   HasSubstr("5.0% -> 19.0%"), HasSubstr("1 -> 2 ms")));
+}
+
+TEST(SlowLink, AGainThatIsNoneIsSaid) {
+  EXPECT_THAT(words_of(made_drop(0.12, 0.122)), HasSubstr("That is no clear gain"));
+}
+
+TEST(SlowLink, ThePictureHasACurveForEachButTheReference) {
+  auto const picture = svg_of(made_drop(0.195, 0.122), "a GPT");
+  EXPECT_THAT(picture, AllOf(StartsWith("<svg "), HasSubstr(">static<"), HasSubstr(">auto<"),
+                             Not(HasSubstr(">unlimited<")), HasSubstr(">0.4 GB/s<")));
+}
+
+TEST(ProgressBar, SaysHowFarAndHowLongStill) {
+  EXPECT_EQ(bar_of(0, 100, 0, "auto", 80), "[                        ] step 1 of 100: auto");
+  EXPECT_EQ(bar_of(25, 100, 30, "auto", 80), "[======                  ] step 26 of 100, 1:30 left: auto");
+  EXPECT_EQ(bar_of(100, 100, 60, "", 80), "[========================] step 100 of 100, 0:00 left");
+}
+
+TEST(ProgressBar, LeavesOutWhatHasNoRoom) {
+  EXPECT_EQ(bar_of(25, 100, 30, "auto", 42), "[======                  ] step 26 of 100");
+  EXPECT_EQ(bar_of(3, 0, 1, "", 80).find('='), 1U) << "of nothing, all is done";
+}
+
+}  // namespace
+}  // namespace ferry::command

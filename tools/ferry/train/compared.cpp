@@ -1,0 +1,41 @@
+#include "train/compared.hpp"
+
+#include <algorithm>
+
+namespace ferry::command {
+
+std::size_t first_judged(std::size_t steps) noexcept {
+  constexpr std::size_t learning_steps = 3;
+  return steps <= learning_steps ? 0 : std::max(learning_steps, steps / 2);
+}
+
+std::span<double const> judged(std::vector<double> const& of_every_step) noexcept {
+  return std::span(of_every_step).subspan(first_judged(of_every_step.size()));
+}
+
+paired_ratio time_over(compared_row const& one, compared_row const& other) {
+  return ratio_of(judged(one.seconds), judged(other.seconds));
+}
+
+compared_row const* compared_budget::find(std::string_view policy) const {
+  auto const found = std::ranges::find(rows, policy, &compared_row::policy);
+  return found == rows.end() || !found->fits() ? nullptr : &*found;
+}
+
+compared_row const* compared_budget::fastest() const {
+  compared_row const* best = nullptr;
+  for (auto const& one : std::span(rows).subspan(1)) {
+    if (!one.fits()) continue;
+    if (best == nullptr || time_over(one, reference()).middle < time_over(*best, reference()).middle) best = &one;
+  }
+  return best;
+}
+
+compared_row const* compared_budget::recommended() const {
+  auto const* const best = fastest();
+  auto const* const automatic = find("auto");
+  if (best == nullptr || automatic == nullptr) return best;
+  return time_over(*automatic, *best).clearly_above(1) ? best : automatic;
+}
+
+}  // namespace ferry::command
