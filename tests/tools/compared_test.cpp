@@ -77,9 +77,10 @@ TEST(PairedRatio, FewTurnsDecideNothing) {
 }
 
 TEST(PairedRatio, ClearIsBeyondChanceAndBeyondWhatMatters) {
-  EXPECT_TRUE((paired_ratio{1.1, 0.02}.clearly_above(1)));
-  EXPECT_FALSE((paired_ratio{1.1, 0.06}.clearly_above(1))) << "within chance";
-  EXPECT_FALSE((paired_ratio{1.005, 0.0001}.clearly_above(1))) << "nobody minds";
+  EXPECT_TRUE((paired_ratio{1.1, 0.02, 1.05}.clearly_above(1)));
+  EXPECT_FALSE((paired_ratio{1.1, 0.06, 1.05}.clearly_above(1))) << "within chance";
+  EXPECT_FALSE((paired_ratio{1.005, 0.0001, 1.004}.clearly_above(1))) << "nobody minds";
+  EXPECT_FALSE((paired_ratio{1.1, 0.02, 0.99}.clearly_above(1))) << "too many turns say otherwise";
 }
 
 TEST(Compared, TheFirstHalfOfTheStepsIsForLearning) {
@@ -121,6 +122,20 @@ TEST(Compared, WhereAutoIsNotTheBestItIsSaidAndWhy) {
             "more time\n"
             "  auto, step 9: offload goes: it took 140.000 ms, the plan 130.000\n");
   EXPECT_THAT(next_of(all), HasSubstr("--policy recompute"));
+}
+
+TEST(Compared, SomethingElseThatLastsForTurnsIsNoVerdict) {
+  auto automatic = made_row("auto", 0.1, 20, 24);
+  for (std::size_t i = 12; i < 24; ++i) automatic.seconds[i] = i % 4 == 0 ? 0.09 : 0.2;  // as if somebody else compiled
+  auto const all = made_comparison({made_row("recompute", 0.1, 20, 24), std::move(automatic)});
+  EXPECT_EQ(all.recommended()->policy, "auto");
+}
+
+TEST(Compared, AMachineThatIsBusyIsSaid) {
+  auto automatic = made_row("auto", 0.1, 20, 24);
+  for (std::size_t i = 12; i < 24; ++i) automatic.seconds[i] = i % 2 == 0 ? 0.1 : 0.3;
+  EXPECT_THAT(words_of(made_comparison({std::move(automatic)})), HasSubstr("run it again when the machine is quiet"));
+  EXPECT_THAT(words_of(made_comparison({made_row("auto", 0.1)})), Not(HasSubstr("quiet")));
 }
 
 TEST(Compared, TooFewStepsAreNoVerdict) {

@@ -115,6 +115,14 @@ TEST(ReportReader, ReadsTrainSimulateCompareAndBench) {
   ASSERT_THAT(compared.rows, SizeIs(2));
   EXPECT_FALSE(compared.rows[1].fits);
   EXPECT_EQ(compared.rows[1].failure, "out of device memory");
+  auto several = compare_json();
+  several.insert(several.rfind('}'),
+                 R"(,"other_budgets":[{"budget_bytes":7,"policies":[{"policy":"auto","fits":true}]},3])");
+  auto const all = read_text(several).comparisons;
+  ASSERT_GE(all.size(), 2U);
+  EXPECT_EQ(all[1].budget_bytes, 7);
+  EXPECT_EQ(all[1].keep_all_bytes, all[0].keep_all_bytes);
+  ASSERT_THAT(all[1].rows, SizeIs(1));
 
   auto const bench = read_text(bench_json()).benches.at(0);
   ASSERT_THAT(bench.curves, SizeIs(2));

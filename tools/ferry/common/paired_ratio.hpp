@@ -15,8 +15,9 @@ namespace ferry::command {
 struct paired_ratio {
   double middle = 1;            ///< median of one's time over the other's
   std::optional<double> error;  ///< of the median; nothing where there were too few turns to tell
+  double mostly = 1;            ///< five turns in six are above it
 
-  /// True if it is above `than` by more than chance and by more than anybody would mind.
+  /// True if it is above `than` by more than chance, in five turns of six, and by more than anybody would mind.
   [[nodiscard]] bool clearly_above(double than) const noexcept;
 };
 

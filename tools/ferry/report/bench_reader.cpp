@@ -122,8 +122,6 @@ void find_tables(json const& value, std::string const& label, run_data& into) {
   }
 }
 
-}  // namespace
-
 policy_comparison read_comparison(json const& value, std::string const& name) {
   policy_comparison comparison;
   comparison.label = name;
@@ -146,6 +144,18 @@ policy_comparison read_comparison(json const& value, std::string const& name) {
     comparison.rows.push_back(std::move(row));
   }
   return comparison;
+}
+
+}  // namespace
+
+void read_comparisons(json const& value, std::string const& name, run_data& into) {
+  into.comparisons.push_back(read_comparison(value, name));
+  constexpr std::size_t most = 16;
+  for (auto const& other : array_at(value, "other_budgets")) {
+    if (into.comparisons.size() >= most) return;
+    into.comparisons.push_back(read_comparison(other, name));
+    into.comparisons.back().keep_all_bytes = number_at(value, "keep_all_bytes");
+  }
 }
 
 void read_bench(json const& value, std::string const& name, run_data& into) {

@@ -8,7 +8,8 @@
 
 namespace ferry::command {
 
-[[nodiscard]] policy_comparison read_comparison(nlohmann::json const& value, std::string const& name);
+/// One for each budget.
+void read_comparisons(nlohmann::json const& value, std::string const& name, run_data& into);
 
 /// Policies become a bench; whatever else there is, tables of its arrays of objects.
 void read_bench(nlohmann::json const& value, std::string const& name, run_data& into);

@@ -64,7 +64,7 @@ class file_reader final : public json_listener {
       other_rows_.clear();
       read_bench(whole, name_, data_);
     } else if (value.contains("policies")) {
-      data_.comparisons.push_back(read_comparison(value, name_));
+      read_comparisons(value, name_, data_);
     } else if (!session_.document(value)) {
       refuse(value);
     }

@@ -69,6 +69,13 @@ std::string others_of(compared_budget const& all) {
   return text;
 }
 
+/// Where a verdict would be one on what else the machine does.
+std::string noise_of(paired_ratio const& time) {
+  constexpr double quiet = 0.1;
+  if (!time.error || *time.error <= quiet * time.middle) return {};
+  return "Times scatter widely, as if something else ran here: run it again when the machine is quiet\n";
+}
+
 }  // namespace
 
 std::string table_of(compared_budget const& all) {
@@ -90,6 +97,7 @@ std::string words_of(compared_budget const& all) {
   auto const time = time_over(*won, reference);
   auto text = fmt::format("{:.0f}%: {:.1f}x less memory for {} (±{}) with {}{}\n", 100 * all.share(), less,
                           cost_of(time.middle), error_of(time), won->policy, others_of(all));
+  text += noise_of(time);
   auto const* const automatic = all.find("auto");
   if (automatic == nullptr) return text + "auto did not fit this budget\n";
   auto const* const best = all.fastest();
