@@ -63,6 +63,7 @@ for command in plan simulate env devices completion manual train; do
   while read -r example; do
     steps=("${small[@]}")
     [[ "$example" != *--resume* ]] || steps+=(--steps 3)
+    [[ "$example" != *--slow-link* ]] || steps+=(--steps 8)
     read -ra words <<<"${example%%[#>|]*}"
     settings=()
     while [[ "${words[0]}" != ferry ]]; do
