@@ -128,7 +128,7 @@ for flag in --json --svg; do
 done
 run "${compare[@]}" --json same --svg same
 expect_refusal "--json and --svg are the same file"
-for budget in 20%,lots 20%, ,20% 20%,,30% "20% 30%" 20%,0; do
+for budget in "20%,lots" "20%," ",20%" "20%,,30%" "20% 30%" "20%,0"; do
   run "${compare[@]}" --budget "$budget"
   expect_refusal "--budget"
 done

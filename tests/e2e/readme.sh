@@ -57,7 +57,7 @@ while read -r line; do follow "$line"; done < <(ours "$3/docs/command.md" |
 mapfile -t screens < <(sed -n 's/.*shown=(\(.*\))$/\1/p' "$3/scripts/demo")
 ((${#screens[@]} == 2)) || complain "expected two screens in scripts/demo"
 for index in "${!screens[@]}"; do
-  read -ra words <<<"${screens[index]}"
+  read -ra words <<<"${screens[index]//\"/}"
   ((index == 0)) || words+=(--slow-link)
   run FERRY_DEVICE=host train --compare --preset deep "${words[@]}" --width 32 --heads 2 --context 32 --batch 1 --steps 8
   expect_code 0

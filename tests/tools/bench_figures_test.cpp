@@ -186,6 +186,7 @@ TEST(Recommend, OnlyOfWhatGotThroughItsSteps) {
   auto advice = recommend(&all, nullptr, {});
   ASSERT_EQ(advice.size(), 2U);
   EXPECT_EQ(advice[0].value, "400MiB");
+  EXPECT_EQ(advice[0].why, "the largest that was tried, for 0.0% more time a step: less costs more");
   EXPECT_EQ(advice[1].value, "keep");
   for (auto& curve : all.curves) {
     for (auto& one : curve.points) one.fits = one.fits && curve.is_peer;

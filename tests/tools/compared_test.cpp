@@ -138,6 +138,11 @@ TEST(Compared, AMachineThatIsBusyIsSaid) {
   EXPECT_THAT(words_of(made_comparison({made_row("auto", 0.1)})), Not(HasSubstr("quiet")));
 }
 
+TEST(Compared, WhereEverythingFitsNothingIsSaidToBeLess) {
+  EXPECT_THAT(words_of(made_comparison({made_row("auto", 0.1, 98)})),
+              StartsWith("20%: the same memory for no more time"));
+}
+
 TEST(Compared, TooFewStepsAreNoVerdict) {
   auto const all = made_comparison({made_row("recompute", 0.104, 20, 3), made_row("auto", 0.13, 20, 3)});
   EXPECT_THAT(words_of(all), HasSubstr("Too few steps to tell auto from recompute: give --steps 16 or more"));

@@ -88,11 +88,13 @@ void recommend_policy(contest const& all, std::vector<recommendation>& into) {
   if (!chosen || all.unlimited_us <= 0) return;
   auto const* const point = chosen.point;
   double const overhead = point->step_us / all.unlimited_us - 1;
-  std::size_t const kept = std::max(all.budgets.back(), point->budget_bytes);
+  std::size_t const most = all.budgets.back();
+  std::size_t const saved = most - std::min(most, point->budget_bytes);
+  auto const time = fmt::format("{:.1f}% more time a step", 100 * std::max(0.0, overhead));
   into.push_back(
       {"FERRY_BUDGET", whole_mib(point->budget_bytes),
-       fmt::format("{} less device memory than {}, for {:.1f}% more time a step",
-                   format_bytes(kept - point->budget_bytes), format_bytes(kept), 100 * std::max(0.0, overhead)),
+       saved > 0 ? fmt::format("{} less device memory than {}, for {}", format_bytes(saved), format_bytes(most), time)
+                 : fmt::format("the largest that was tried, for {}: less costs more", time),
        std::nullopt});
   into.push_back(policy_of(all, chosen));
   if (point->host_peak_bytes > 0) {

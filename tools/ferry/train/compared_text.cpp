@@ -95,8 +95,10 @@ std::string words_of(compared_budget const& all) {
   double const less = static_cast<double>(reference.figures.peak_device_bytes) /
                       static_cast<double>(std::max<std::size_t>(won->figures.peak_device_bytes, 1));
   auto const time = time_over(*won, reference);
-  auto text = fmt::format("{:.0f}%: {:.1f}x less memory for {} (±{}) with {}{}\n", 100 * all.share(), less,
-                          cost_of(time.middle), error_of(time), won->policy, others_of(all));
+  constexpr double hardly = 1.05;
+  auto const memory = less < hardly ? "the same memory" : fmt::format("{:.1f}x less memory", less);
+  auto text = fmt::format("{:.0f}%: {} for {} (±{}) with {}{}\n", 100 * all.share(), memory, cost_of(time.middle),
+                          error_of(time), won->policy, others_of(all));
   text += noise_of(time);
   auto const* const automatic = all.find("auto");
   if (automatic == nullptr) return text + "auto did not fit this budget\n";
@@ -106,6 +108,7 @@ std::string words_of(compared_budget const& all) {
   if (won == automatic) {
     if (!behind.error)
       return text + fmt::format("Too few steps to tell auto from {}: give --steps 16 or more\n", best->policy);
+    if (behind.middle <= 1) return text;  // than the other, though not than the reference
     return text + fmt::format("auto and {} are equal within what was measured: {} (±{})\n", best->policy,
                               cost_of(behind.middle), error_of(behind));
   }
