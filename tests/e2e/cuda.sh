@@ -23,6 +23,8 @@ expect_code 0
 run FERRY_DEVICE=cuda "${tiny[@]}" --compare
 expect_code 0
 expect_out "yes"
+run FERRY_DEVICE=cuda "${tiny[@]}" --steps 8 --compare --slow-link
+expect_refusal "--slow-link: the link of cuda is what it is; give --device host"
 
 run "${tiny[@]}" --device cuda:2
 expect_refusal "cuda:2: this machine has 2 GPUs, counted from cuda:0"

@@ -203,6 +203,12 @@ TEST(SlowLink, SaysWhatTheDropCostAndWhatAutoDid) {
                                    HasSubstr("5.0% -> 19.0%"), HasSubstr("1 -> 2 ms")));
 }
 
+TEST(SlowLink, AMachineThatIsBusyIsSaid) {
+  auto all = made_drop(0.195, 0.122);
+  for (std::size_t i = all.step; i < 16; i += 2) all.rows[1].seconds[i] = 0.9;
+  EXPECT_THAT(words_of(all), HasSubstr("run it again when the machine is quiet"));
+}
+
 TEST(SlowLink, AGainThatIsNoneIsSaid) {
   EXPECT_THAT(words_of(made_drop(0.12, 0.122)), HasSubstr("That is no clear gain"));
 }

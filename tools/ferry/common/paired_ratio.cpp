@@ -19,6 +19,11 @@ bool paired_ratio::clearly_above(double than) const noexcept {
   return error && middle > than * (1 + least) && middle - errors * *error > than && mostly > than;
 }
 
+bool paired_ratio::scatters() const noexcept {
+  constexpr double quiet = 0.1;
+  return error && *error > quiet * middle;
+}
+
 paired_ratio ratio_of(std::span<double const> seconds, std::span<double const> reference) {
   // Of a normal distribution: the standard deviation over the distance of the quartiles, and a median's standard error
   // over a mean's. A step that something else has interrupted says nothing about either.

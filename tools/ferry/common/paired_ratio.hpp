@@ -19,7 +19,13 @@ struct paired_ratio {
 
   /// True if it is above `than` by more than chance, in five turns of six, and by more than anybody would mind.
   [[nodiscard]] bool clearly_above(double than) const noexcept;
+  /// True if a verdict would be one on what else the machine does.
+  [[nodiscard]] bool scatters() const noexcept;
 };
+
+/// A line of its own, where times scatter.
+inline constexpr char const* busy_machine =
+    "Times scatter widely, as if something else ran here: run it again when the machine is quiet\n";
 
 /// Fewer turns say nothing about how far they scatter.
 inline constexpr std::size_t turns_for_an_error = 4;

@@ -69,13 +69,6 @@ std::string others_of(compared_budget const& all) {
   return text;
 }
 
-/// Where a verdict would be one on what else the machine does.
-std::string noise_of(paired_ratio const& time) {
-  constexpr double quiet = 0.1;
-  if (!time.error || *time.error <= quiet * time.middle) return {};
-  return "Times scatter widely, as if something else ran here: run it again when the machine is quiet\n";
-}
-
 }  // namespace
 
 std::string table_of(compared_budget const& all) {
@@ -99,7 +92,7 @@ std::string words_of(compared_budget const& all) {
   auto const memory = less < hardly ? "the same memory" : fmt::format("{:.1f}x less memory", less);
   auto text = fmt::format("{:.0f}%: {} for {} (±{}) with {}{}\n", 100 * all.share(), memory, cost_of(time.middle),
                           error_of(time), won->policy, others_of(all));
-  text += noise_of(time);
+  if (time.scatters()) text += busy_machine;
   auto const* const automatic = all.find("auto");
   if (automatic == nullptr) return text + "auto did not fit this budget\n";
   auto const* const best = all.fastest();

@@ -84,6 +84,7 @@ std::string words_of(link_drop const& all) {
       change_of(mean(after(all, automatic->recompute_share)), mean(before(all, automatic->recompute_share))),
       automatic->plans_after);
   if (!gain.error) return text + "Too few steps to tell them apart: give --steps 16 or more\n";
+  if (gain.scatters()) text += busy_machine;
   if (gain.clearly_above(1)) return text;
   return text + fmt::format("That is no clear gain: the plan that stays took {:.1f}% of auto's time (±{:.1f}%)\n",
                             100 * gain.middle, 100 * *gain.error);
