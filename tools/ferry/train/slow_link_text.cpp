@@ -79,14 +79,14 @@ std::string words_of(link_drop const& all) {
   auto const gain = ratio_of(after(all, fixed->seconds), after(all, automatic->seconds));
   auto text = fmt::format(
       "With a third of the link the plan that stays takes {:.2f}x the time of unlimited memory and auto {:.2f}x: auto "
-      "rebuilds {} of the FLOPs, and changed its plan {} times\n",
+      "rebuilds {} of the FLOPs, after {} change{} of plan\n",
       slow_time(*fixed), slow_time(*automatic),
       change_of(mean(after(all, automatic->recompute_share)), mean(before(all, automatic->recompute_share))),
-      automatic->plans_after);
+      automatic->plans_after, automatic->plans_after == 1 ? "" : "s");
   if (!gain.error) return text + "Too few steps to tell them apart: give --steps 16 or more\n";
   if (gain.scatters()) text += busy_machine;
   if (gain.clearly_above(1)) return text;
-  return text + fmt::format("That is no clear gain: the plan that stays took {:.1f}% of auto's time (±{:.1f}%)\n",
+  return text + fmt::format("These steps prove no gain: the plan that stays took {:.1f}% of auto's time (±{:.1f}%)\n",
                             100 * gain.middle, 100 * *gain.error);
 }
 
@@ -121,16 +121,20 @@ std::string svg_of(link_drop const& all, std::string const& what) {
   svg on(width, height, "times of steps while the link drops to a third: " + what);
   on.text({16, 24}, "Halfway the link drops to a third", svg::anchor::start, "strong");
   on.text({16, 42}, what + "; time of a step over that with unlimited memory", svg::anchor::start, "faint");
+  // Of the first steps, in which plans are made, what goes beyond the others is cut off.
   double most = 1;
-  for (auto const& one : all.rows) most = std::max(most, std::ranges::max(times_over_reference(all, one)));
+  for (auto const& one : all.rows) {
+    auto const times = times_over_reference(all, one);
+    most = std::max(most, std::ranges::max(std::span(times).subspan(all.step / 2)));
+  }
   most = std::ceil(2 * most) / 2;
   auto const steps = static_cast<double>(std::max<std::size_t>(all.rows.front().seconds.size(), 2));
   auto const x_of = [&](double step) { return left + (right - left) * step / (steps - 1); };
   auto const y_of = [&](double ratio) { return bottom - (bottom - top) * ratio / most; };
   double const drop = x_of(static_cast<double>(all.step) - 0.5);
   on.rect(drop, top, right - drop, bottom - top, "lane");
-  on.text({drop + 6, bottom - 8}, fmt::format("{:.2g} GB/s", all.slow_gbps), svg::anchor::start, "faint");
-  on.text({drop - 6, bottom - 8}, fmt::format("{:.2g} GB/s", all.gbps), svg::anchor::end, "faint");
+  on.text({drop + 6, top + 14}, fmt::format("{:.2g} GB/s", all.slow_gbps), svg::anchor::start, "faint");
+  on.text({drop - 6, top + 14}, fmt::format("{:.2g} GB/s", all.gbps), svg::anchor::end, "faint");
   for (double at = 0; at <= most + 1e-9; at += most > 4 ? 1 : 0.5) {
     on.line({left, y_of(at)}, {right, y_of(at)}, at == 0 ? "axis" : "grid");
     on.text({left - 6, y_of(at) + 4}, fmt::format("{}x", at), svg::anchor::end, "faint");
@@ -142,7 +146,8 @@ std::string svg_of(link_drop const& all, std::string const& what) {
   for (auto const& one : std::span(all.rows).subspan(1)) {
     auto const times = times_over_reference(all, one);
     std::vector<svg::point> through;
-    for (std::size_t i = 0; i < times.size(); ++i) through.push_back({x_of(static_cast<double>(i)), y_of(times[i])});
+    for (std::size_t i = 0; i < times.size(); ++i)
+      through.push_back({x_of(static_cast<double>(i)), y_of(std::min(times[i], most))});
     on.curve(through, class_of(one.name));
     ends.emplace_back(y_of(middle(after(all, times))), one.name);
   }
