@@ -103,6 +103,19 @@ constexpr std::string_view class_of(std::string_view name) {
   return name == "auto" ? "series-1 thick" : name == "static" ? "series-0" : "series-4";
 }
 
+/// The first steps, in which plans are made, and single ones that something has interrupted, may go beyond.
+double highest_shown(link_drop const& all) {
+  constexpr double share_shown = 0.95;
+  constexpr double room = 1.1;
+  amounts shown;
+  for (auto const& one : all.rows) {
+    auto const times = times_over_reference(all, one);
+    shown.insert(shown.end(), times.begin() + static_cast<std::ptrdiff_t>(all.step / 2), times.end());
+  }
+  std::ranges::sort(shown);
+  return room * shown[static_cast<std::size_t>(share_shown * static_cast<double>(shown.size() - 1))];
+}
+
 /// The names at the ends of the curves, kept apart.
 void name_curves(svg& on, std::vector<std::pair<double, std::string>> ends) {
   constexpr double apart = 15;
@@ -121,20 +134,15 @@ std::string svg_of(link_drop const& all, std::string const& what) {
   svg on(width, height, "times of steps while the link drops to a third: " + what);
   on.text({16, 24}, "Halfway the link drops to a third", svg::anchor::start, "strong");
   on.text({16, 42}, what + "; time of a step over that with unlimited memory", svg::anchor::start, "faint");
-  // Of the first steps, in which plans are made, what goes beyond the others is cut off.
-  double most = 1;
-  for (auto const& one : all.rows) {
-    auto const times = times_over_reference(all, one);
-    most = std::max(most, std::ranges::max(std::span(times).subspan(all.step / 2)));
-  }
+  double most = highest_shown(all);
   most = std::ceil(2 * most) / 2;
   auto const steps = static_cast<double>(std::max<std::size_t>(all.rows.front().seconds.size(), 2));
   auto const x_of = [&](double step) { return left + (right - left) * step / (steps - 1); };
   auto const y_of = [&](double ratio) { return bottom - (bottom - top) * ratio / most; };
   double const drop = x_of(static_cast<double>(all.step) - 0.5);
   on.rect(drop, top, right - drop, bottom - top, "lane");
-  on.text({drop + 6, top + 14}, fmt::format("{:.2g} GB/s", all.slow_gbps), svg::anchor::start, "faint");
-  on.text({drop - 6, top + 14}, fmt::format("{:.2g} GB/s", all.gbps), svg::anchor::end, "faint");
+  on.text({drop + 6, top + 16}, fmt::format("{:.2g} GB/s", all.slow_gbps), svg::anchor::start, "faint");
+  on.text({drop - 6, top + 16}, fmt::format("{:.2g} GB/s", all.gbps), svg::anchor::end, "faint");
   for (double at = 0; at <= most + 1e-9; at += most > 4 ? 1 : 0.5) {
     on.line({left, y_of(at)}, {right, y_of(at)}, at == 0 ? "axis" : "grid");
     on.text({left - 6, y_of(at) + 4}, fmt::format("{}x", at), svg::anchor::end, "faint");
