@@ -417,6 +417,7 @@ void adaptation::let_decide() {
 void adaptation::give_up_rivals() {
   rivals_.give_up();
   let_decide();
+  around_.plan.take_up();
 }
 
 void adaptation::placed_by_function() {
