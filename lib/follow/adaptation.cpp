@@ -234,6 +234,7 @@ bool adaptation::take_up_known_shape(store::entry const& saved) {
   measured_ = std::move(known.measured);
   planned_for_ = known.planned_for;
   rivals_ = std::move(known.by_hand);
+  rivals_for_ = known.planned_for;
   auto const& here = around_.clock.stretches().back();
   around_.plan.go_on_with(std::move(known.plans), here.which, here.segment);
   return true;
@@ -355,7 +356,7 @@ void adaptation::take_over(replanner::result made) {
   if (same_plan || another_budget) {
     planned_for_ = speeds_of(made.task.on);
     around_.plan.follow(std::move(made.plans));
-    rivals_.plans_are_new(std::move(made.by_hand), around_.plan.at_hand()->step_us);
+    expect_rivals(std::move(made.by_hand), planned_for_);
     return;
   }
   double const before_us = around_.clock.step_us();
@@ -363,6 +364,7 @@ void adaptation::take_over(replanner::result made) {
   if (after_us > worth_a_trial * before_us) {
     around_.log.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
                      1e-3 * before_us);
+    if (!rivals_.acting()) expect_rivals(std::move(made.by_hand), speeds_of(made.task.on));
     return;
   }
   trial_.emplace(trial{around_.plan.give_up(), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
@@ -386,7 +388,7 @@ void adaptation::judge_new_plans() {
     around_.plan.follow(std::move(trial_->before));
     ++plans_;
   } else {
-    rivals_.plans_are_new(std::move(trial_->by_hand), around_.plan.at_hand()->step_us);
+    expect_rivals(std::move(trial_->by_hand), planned_for_);
   }
   trial_.reset();
 }
@@ -395,10 +397,11 @@ void adaptation::judge_new_plans() {
 void adaptation::check_itself() {
   if (trial_ || !plan_is_ours_ || !around_.plan.has_plan() || !around_.settings.adapt) return;
   // With another link the plans for it are the better guess.
-  if (rivals_.acting() && !link_is(rival_since_)) return rivals_.give_up();
+  bool const as_expected = link_is(rivals_for_);
+  if (rivals_.acting() && !as_expected) return rivals_.give_up();
   auto const& clock = around_.clock;
-  if (!rivals_.step_took(clock.learnt_step(), clock.step_us(), clock.this_step(), !replanner_.busy())) return;
-  rival_since_ = measured_speeds();
+  bool const may_try = as_expected && !replanner_.busy();
+  if (!rivals_.step_took(clock.learnt_step(), clock.step_us(), clock.this_step(), may_try)) return;
   around_.log.info("step {}: {}", rivals_.verdicts().back().step, rivals_.verdicts().back().words);
 }
 
@@ -412,6 +415,11 @@ void adaptation::let_decide() {
   } else {
     around_.plan.resume();
   }
+}
+
+void adaptation::expect_rivals(std::vector<planning::policy_time> by_hand, link_speeds on) {
+  rivals_.plans_are_new(std::move(by_hand), around_.plan.at_hand()->step_us);
+  rivals_for_ = on;
 }
 
 void adaptation::give_up_rivals() {

@@ -135,6 +135,7 @@ class adaptation {
   void check_itself();
   void let_decide();
   void give_up_rivals();
+  void expect_rivals(std::vector<planning::policy_time> by_hand, link_speeds on);
   [[nodiscard]] bool step_has_changed();
   [[nodiscard]] profile updated_profile() const;
   [[nodiscard]] double computation_us() const;
@@ -165,7 +166,7 @@ class adaptation {
   step_begin begin_;
   std::optional<trial> trial_;
   rivals rivals_;
-  link_speeds rival_since_;  // the link when a policy by hand began to decide
+  link_speeds rivals_for_;  // the link that they are expected to take so long with
   std::uint64_t plans_ = 0;
   std::uint64_t changes_in_steps_ = 0;
   replanner replanner_;
