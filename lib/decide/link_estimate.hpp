@@ -28,6 +28,9 @@ class link_estimate {
     double const size = static_cast<double>(bytes);
     us = std::max(us, shortest_us);
     if (!met_idle_link) compare(us / std::max(1.0, size), beside);
+    // Until it is known what the other direction costs, such chunks say little; but not for ever.
+    unexplained_ = beside > hardly ? unexplained_ + 1 : 0;
+    if (unexplained_ > 0 && unexplained_ <= patience && alone_.full() && !together_.full()) return;
     us *= 1 - beside * (1 - share_);  // as it would have taken alone
     if (met_idle_link && known()) {
       add_latency(std::max(0.0, us - size / bytes_per_us_));
@@ -65,7 +68,6 @@ class link_estimate {
   };
 
   void compare(double us_per_byte, double beside) noexcept {
-    constexpr double hardly = 0.1;
     constexpr double worth_noting = 0.95;  // more than that is noise
     if (beside > hardly && beside < 1 - hardly) return;
     (beside < hardly ? alone_ : together_).add(us_per_byte);
@@ -96,7 +98,9 @@ class link_estimate {
     latency_known_ = true;
   }
 
+  static constexpr double hardly = 0.1;  // of a chunk's time, beside the other direction
   static constexpr std::size_t window = 8;
+  static constexpr std::size_t patience = 2 * window;
   static constexpr double shortest_us = 1e-3;  // of a link that takes no time
   std::array<sample, window> samples_{};
   std::size_t next_ = 0;
@@ -107,6 +111,7 @@ class link_estimate {
   pace alone_;
   pace together_;
   double share_ = 1;
+  std::size_t unexplained_ = 0;  // chunks on end that went beside the other direction's
 };
 
 }  // namespace ferry::decide

@@ -144,7 +144,10 @@ TEST(RecentValues, TheMiddleIsTheMiddleInAnyOrder) {
 TEST_F(LinkEstimate, TheOtherDirectionsChunksCostWhatTheyCost) {
   arrive(8);
   EXPECT_EQ(link_.share_beside(), 1);
-  for (int i = 0; i < 8; ++i) link_.arrived(chunk, 3 * chunk_us, false, 1);
+  for (int i = 0; i < 8; ++i) {
+    link_.arrived(chunk, 3 * chunk_us, false, 1);
+    EXPECT_NEAR(link_.bytes_per_us(), speed, 1e-6 * speed) << "it is no slower a link";
+  }
   EXPECT_NEAR(link_.share_beside(), 1.0 / 3, 1e-9);
   // Then the speed is what it would be alone, whatever went on beside the last chunks.
   for (int i = 0; i < 8; ++i) link_.arrived(chunk, 3 * chunk_us, false, 1);
@@ -165,6 +168,12 @@ TEST_F(LinkEstimate, AnExpectedShareCountsUntilThereIsABetterOne) {
   EXPECT_EQ(link_.share_beside(), 0.5) << "nothing to compare them with";
   arrive(8, 1.6);
   EXPECT_NEAR(link_.share_beside(), 0.8, 1e-9);
+}
+
+TEST_F(LinkEstimate, ALinkThatGetsSlowerWhileItIsNeverAloneIsFoundOut) {
+  arrive(8);
+  for (int i = 0; i < 40; ++i) link_.arrived(chunk, 4 * chunk_us, false, 0.5);
+  EXPECT_NEAR(link_.bytes_per_us(), speed / 4, 1e-6 * speed);
 }
 
 TEST_F(LinkEstimate, ALinkThatIsSlowerAltogetherDisturbsNothing) {
