@@ -279,7 +279,7 @@ std::string to_json(profile const& step) {
   planning::write_segments(out, step.segments);
   out += ",\n  \"need_order\": ";
   planning::write_needs(out, step.need_order);
-  if (step.beside.any()) out += ",\n  \"contention\": " + planning::json_of(step.beside);
+  if (step.beside.any()) out += fmt::format(",\n  \"contention\": {}", planning::json_of(step.beside));
   return out + "\n}\n";
 }
 

@@ -33,7 +33,7 @@ std::string table_of(link_result const& all) {
     text += fmt::format("{:>10} {:>9.2f} {:>9.2f}{}\n", format_bytes(row.chunk_bytes), row.out, row.in,
                         good == row.chunk_bytes ? "   the smallest within 5% of the best" : "");
   }
-  if (all.beside.copied_bytes > 0) text += "\n" + table_of(all.beside);
+  if (all.beside.copied_bytes > 0) text += fmt::format("\n{}", table_of(all.beside));
   return text;
 }
 
