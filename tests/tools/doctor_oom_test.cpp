@@ -12,10 +12,10 @@
 namespace ferry::command {
 namespace {
 
-using testing::mib;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::mib;
 using ::testing::SizeIs;
 
 constexpr double gib_of_message = 0x1p30;
