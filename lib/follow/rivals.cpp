@@ -15,6 +15,8 @@ namespace {
 /// The first step of another way to go on still has to do with what the last one left.
 constexpr std::uint64_t steps_to_settle = 1;
 constexpr std::size_t steps_measured = 2;
+/// A plan has so many steps to show what it takes, and that nothing changes, before something else is tried.
+constexpr std::size_t steps_of_a_plan = 9;
 /// A gain that is worth a trial, of a step: for less the plan stays, which can change with the link.
 constexpr double least_gain = 0.02;
 /// How many times what steps differ by a gain must be.
@@ -97,7 +99,7 @@ rivals::rival* rivals::worth_a_trial(double than_us) noexcept {
 
 bool rivals::consider(std::uint64_t next) {
   auto const& now = acting_ ? other_ : plan_;
-  if (now.count() < steps_measured) return false;
+  if (now.count() < (acting_ ? steps_measured : steps_of_a_plan)) return false;
   double const allowed = steps_ <= first_steps ? first_trials : share_for_trials * static_cast<double>(steps_);
   bool const may_try = static_cast<double>(trial_steps_ + steps_to_settle + steps_measured) <= allowed;
   if (!may_try) return false;

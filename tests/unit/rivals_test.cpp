@@ -83,7 +83,7 @@ TEST_F(Rivals, NewPlansBeginAnew) {
 
 TEST_F(Rivals, WhatATrialHasShownOfTheModelCountsForNewPlans) {
   rivals_.plans_are_new({{recompute, 100}}, 90);
-  run(10, world(120, 130));
+  run(20, world(120, 130));
   ASSERT_EQ(rivals_.trials(), 1U);
   rivals_.plans_are_new({{recompute, 90}}, 85);  // 117 by what it was off the last time
   run(300, world(90, 50));
@@ -126,9 +126,9 @@ TEST_F(Rivals, TrialsAreABoundedShareOfAllSteps) {
   std::normal_distribution<double> spread(1, 0.02);
   for (int round = 0; round < 40; ++round) {  // the world changes all the time, and every policy seems worth a try
     rivals_.plans_are_new({{recompute, 90}, {every_2, 91}, {offload, 92}}, 100);
-    run(10, [&](policy_choice const* acting) { return (acting == nullptr ? 120 : 140) * spread(random); });
+    run(20, [&](policy_choice const* acting) { return (acting == nullptr ? 120 : 140) * spread(random); });
   }
-  EXPECT_LE(trial_steps_, 0.03 * 400 + 9);
+  EXPECT_LE(trial_steps_, 0.03 * 800 + 9);
   EXPECT_GT(trial_steps_, 9);
   EXPECT_LE(rivals_.verdicts().size(), 16U);
 }
