@@ -8,6 +8,7 @@
 // Threads: the session's only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,8 @@ class contention_estimate {
     return (1 - beside_.compute_beside_out) * use.out_us + (1 - beside_.compute_beside_back) * use.back_us +
            (1 - beside_.compute_beside_both) * use.both_us;
   }
+  /// What it would have taken without traffic.
+  [[nodiscard]] double alone_us(sample const& of) const noexcept { return std::max(0.0, of.us - lost_us(of.beside)); }
 
  private:
   /// The last comparisons for one kind of traffic: what a microsecond of it costs.
@@ -66,7 +69,7 @@ class contention_estimate {
     link_use beside;
     void scale(double by) noexcept {
       us *= by;
-      beside = {by * beside.out_us, by * beside.back_us, by * beside.both_us};
+      beside = beside.times(by);
     }
     void take_in(sample const& seen, double weight) noexcept {
       scale(1 - weight);

@@ -81,21 +81,15 @@ contention_estimate::sample step_clock::computed(one_step const& in, std::size_t
   if (!in.began || lasted <= 0) return seen;
   // Beside which of the three traffic went on is not known: beside each in its proportion.
   double const share = std::min(1.0, seen.us / lasted);
-  auto const use = traffic_.between(*in.began + in_ns(from_us), *in.began + in_ns(from_us + lasted));
-  seen.beside = {share * use.out_us, share * use.back_us, share * use.both_us};
+  seen.beside = traffic_.between(*in.began + in_ns(from_us), *in.began + in_ns(from_us + lasted)).times(share);
   seen.certainty = share;
   return seen;
-}
-
-double step_clock::own_us(one_step const& in, std::size_t index, double from_us) const {
-  auto const seen = computed(in, index, from_us);
-  return std::max(0.0, seen.us - contention_.lost_us(seen.beside));
 }
 
 double step_clock::own_us(std::size_t index) const {
   double from_us = 0;
   for (std::size_t i = 0; i < index; ++i) from_us += lasted_us(now_, i);
-  return own_us(now_, index, from_us);
+  return contention_.alone_us(computed(now_, index, from_us));
 }
 
 bool step_clock::over() const {
@@ -120,18 +114,11 @@ bool step_clock::learn() {
   double micro_batches = 0;
   for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
     auto const& s = before_.stretches[i];
-    contention_.add(computed(before_, i, all_us));
-    all_us += lasted_us(before_, i);
-    micro_batches += i == 0 || before_.stretches[i - 1].micro_batch != s.micro_batch ? 1 : 0;
-  }
-  contention_.end_step();
-  double from_us = 0;
-  for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
-    auto const& s = before_.stretches[i];
+    auto const seen = computed(before_, i, all_us);
+    contention_.add(seen);
     auto& of_pass = times_[static_cast<std::size_t>(s.which)];
     if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
     auto& times = of_pass[s.segment];
-    auto const seen = computed(before_, i, from_us);
     times.busy_us.add(seen.us);
     std::shift_left(times.last.begin(), times.last.end(), 1);
     times.last.back() = seen;
@@ -139,11 +126,13 @@ bool step_clock::learn() {
     times.calls = s.calls;
     double const lasted = lasted_us(before_, i);
     if (s.recipes_us > 0 && before_.began && lasted > 0) {
-      auto const use = traffic_.between(*before_.began + in_ns(from_us), *before_.began + in_ns(from_us + lasted));
-      times.beside_recipes = {use.out_us / lasted, use.back_us / lasted, use.both_us / lasted};
+      auto const use = traffic_.between(*before_.began + in_ns(all_us), *before_.began + in_ns(all_us + lasted));
+      times.beside_recipes = use.times(1 / lasted);
     }
-    from_us += lasted;
+    all_us += lasted;
+    micro_batches += i == 0 || before_.stretches[i - 1].micro_batch != s.micro_batch ? 1 : 0;
   }
+  contention_.end_step();
   if (before_.began) traffic_.forget_before(*before_.began);
   step_us_ = all_us / micro_batches;
   learnt_step_ = before_.number;
@@ -161,7 +150,7 @@ std::optional<double> step_clock::own_us(pass which, std::uint32_t segment) cons
   // By what is known now of the cost of traffic.
   support::recent_values own;
   for (std::size_t i = times->last.size() - times->count; i < times->last.size(); ++i) {
-    own.add(std::max(0.0, times->last[i].us - contention_.lost_us(times->last[i].beside)));
+    own.add(contention_.alone_us(times->last[i]));
   }
   return own.middle();
 }

@@ -123,7 +123,6 @@ class step_clock {
     std::uint32_t calls = 0;
   };
   [[nodiscard]] double lasted_us(one_step const& in, std::size_t index) const;
-  [[nodiscard]] double own_us(one_step const& in, std::size_t index, double from_us) const;
   [[nodiscard]] contention_estimate::sample computed(one_step const& in, std::size_t index, double from_us) const;
   [[nodiscard]] stretch* find(stretch_id id) noexcept;
   [[nodiscard]] segment_times const* known(stretch const& s) const noexcept;

@@ -18,6 +18,9 @@ struct link_use {
   double back_us = 0;  ///< back only
   double both_us = 0;
   [[nodiscard]] double sum_us() const noexcept { return out_us + back_us + both_us; }
+  [[nodiscard]] link_use times(double share) const noexcept {
+    return {share * out_us, share * back_us, share * both_us};
+  }
 };
 
 class traffic {

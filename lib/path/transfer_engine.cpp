@@ -259,9 +259,8 @@ void transfer_engine::learn_speed(copy_lane& lane, chunk const& arrived, double 
 
 /// Of the time that the oldest chunk in flight has taken, that in which the other direction was at work.
 double transfer_engine::share_beside_other(copy_lane const& lane, std::chrono::nanoseconds now) const noexcept {
-  auto const& other = &lane == &d2h_ ? h2d_ : d2h_;
   if (now <= lane.copying_since) return 0;
-  auto const beside = other.work.until(now) - lane.other_worked;
+  auto const beside = other_than(lane).work.until(now) - lane.other_worked;
   return static_cast<double>(beside.count()) / static_cast<double>((now - lane.copying_since).count());
 }
 
@@ -269,7 +268,7 @@ double transfer_engine::share_beside_other(copy_lane const& lane, std::chrono::n
 void transfer_engine::copies_next(copy_lane& lane, std::chrono::nanoseconds now) noexcept {
   bool const any = lane.in_flight > 0;
   lane.copying_since = now;
-  lane.other_worked = (&lane == &d2h_ ? h2d_ : d2h_).work.until(now);
+  lane.other_worked = other_than(lane).work.until(now);
   lane.counters.copying_bytes.store(any ? lane.ring[lane.first].bytes : 0, std::memory_order_relaxed);
   lane.counters.copying_since_ns.store(any ? now.count() : 0, std::memory_order_relaxed);
 }

@@ -153,6 +153,8 @@ class transfer_engine final : private virtual_time::agent {
     return direction == copy_direction::device_to_host ? d2h_ : h2d_;
   }
 
+  [[nodiscard]] copy_lane const& other_than(copy_lane const& one) const noexcept { return &one == &d2h_ ? h2d_ : d2h_; }
+
   static constexpr std::size_t queue_capacity = 4096;
   using queue = boost::lockfree::spsc_queue<transfer*, boost::lockfree::capacity<queue_capacity>>;
 
