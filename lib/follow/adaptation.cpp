@@ -80,7 +80,7 @@ void adaptation::plan_if_ready(std::uint64_t steps) {
     give_up_planning("micro-batches are interleaved or a step could not be measured");
     return;
   }
-  measured_ = step;
+  shape_.measured = step;
   plan_is_ours_ = true;
   steps_to_record_ = 0;
   if (std::exchange(has_planned_, true)) {
@@ -99,7 +99,7 @@ void adaptation::plan_first(planning_task task) {
                      100 * made.overhead());
     task.home = made;
     around_.plan.follow(plan_set(std::move(made)));
-    planned_for_ = speeds_of(task.on);
+    shape_.planned_for = speeds_of(task.on);
     task.how.time_limit_ms = planning_ms;
     if (around_.settings.adapt) start_planning(std::move(task));
   } catch (error const& cause) {
@@ -139,7 +139,7 @@ planning_task adaptation::planning_for(profile step) const {
   task.how.fragmentation_margin = around_.on.capabilities().addresses_per_byte == 1 ? fragmentation_margin : 0;
   task.how.time_limit_ms = planning_ms;
   task.how.effort = around_.settings.plan_effort;
-  task.generation = generation_;
+  task.generation = shape_.generation;
   task.other_links = around_.settings.adapt;
   return task;
 }
@@ -172,7 +172,7 @@ adaptation::link_speeds adaptation::measured_speeds() const noexcept {
 void adaptation::between_steps() {
   bool const learnt = std::exchange(learnt_late_, false);
   if (learnt) judge_new_plans();
-  if (learnt && measured_ && around_.plan.is_active() && around_.plan.followed()->unlimited_us > 0) {
+  if (learnt && shape_.measured && around_.plan.is_active() && around_.plan.followed()->unlimited_us > 0) {
     around_.plan.set_pace(computation_us() / around_.plan.followed()->unlimited_us);
   }
   if (auto made = replanner_.take(around_.on.time() != nullptr)) take_over(std::move(*made));
@@ -181,7 +181,8 @@ void adaptation::between_steps() {
     begin_.chunks[static_cast<std::size_t>(direction)] = around_.link.counters(direction).chunks;
   }
   // One thing after the other: what steps take on trial says nothing about plans.
-  if (plan_is_ours_ && measured_ && !replanner_.busy() && !rivals_.on_trial()) plan_again_if_changed(learnt);
+  if (plan_is_ours_ && shape_.measured && !replanner_.busy() && !shape_.by_hand.on_trial())
+    plan_again_if_changed(learnt);
   if (learnt) check_itself();
   let_decide();
 }
@@ -219,7 +220,7 @@ void adaptation::step_is_another(store::entry const& saved, std::string const& w
   around_.log.info("the step has changed, planning for it too: {}", why);
   if (others_.size() == other_shapes) others_.erase(others_.begin());
   others_.push_back(leave_shape());
-  generation_ = ++generations_;
+  shape_.generation = ++generations_;
   steps_to_record_ = steps_recorded_for_a_shape;
 }
 
@@ -230,13 +231,9 @@ bool adaptation::take_up_known_shape(store::entry const& saved) {
   auto known = std::move(*found);
   others_.erase(found);
   if (auto left = leave_shape(); !left.plans.empty() || replanner_.busy()) others_.push_back(std::move(left));
-  generation_ = known.generation;
-  measured_ = std::move(known.measured);
-  planned_for_ = known.planned_for;
-  rivals_ = std::move(known.by_hand);
-  rivals_for_ = known.planned_for;
   auto const& here = around_.clock.stretches().back();
-  around_.plan.go_on_with(std::move(known.plans), here.which, here.segment);
+  around_.plan.go_on_with(std::exchange(known.plans, {}), here.which, here.segment);
+  shape_ = std::move(known);
   return true;
 }
 
@@ -253,10 +250,10 @@ bool adaptation::fits(plan_set const& plans, store::entry const& saved) const {
 adaptation::step_shape adaptation::leave_shape() {
   trial_.reset();
   replan_asked_ = false;  // it was asked for the step as it was
-  auto by_hand = std::exchange(rivals_, {});
+  auto left = std::exchange(shape_, {});
   let_decide();
-  return {generation_, around_.plan.give_up(), std::exchange(measured_, std::nullopt), std::exchange(planned_for_, {}),
-          std::move(by_hand)};
+  left.plans = around_.plan.give_up();
+  return left;
 }
 
 void adaptation::budget_changed(std::size_t before, std::size_t now) {
@@ -290,8 +287,8 @@ double adaptation::own_us(pass which, std::uint32_t segment, double measured_us)
 /// The computation of one pass through the step, as it was measured last.
 double adaptation::computation_us() const {
   double sum = 0;
-  for (std::uint32_t i = 0; i < measured_->segments.size(); ++i) {
-    auto const& segment = measured_->segments[i];
+  for (std::uint32_t i = 0; i < shape_.measured->segments.size(); ++i) {
+    auto const& segment = shape_.measured->segments[i];
     sum += own_us(pass::forward, i, segment.forward_us) + own_us(pass::backward, i, segment.backward_us);
   }
   return sum;
@@ -299,7 +296,7 @@ double adaptation::computation_us() const {
 
 /// The step that was measured first, with the times that were measured since.
 profile adaptation::updated_profile() const {
-  profile step = *measured_;
+  profile step = *shape_.measured;
   for (std::uint32_t i = 0; i < step.segments.size(); ++i) {
     auto& segment = step.segments[i];
     segment.forward_us = own_us(pass::forward, i, segment.forward_us);
@@ -333,12 +330,13 @@ bool adaptation::step_has_changed() {
 /// New plans are followed from this step on, on trial.
 void adaptation::take_over(replanner::result made) {
   if (!plan_is_ours_) return;
-  if (made.task.generation != generation_) {  // of a shape that is not at hand, or has been forgotten
+  if (made.task.generation != shape_.generation) {  // of a shape that is not at hand, or has been forgotten
     auto const of = std::ranges::find(others_, made.task.generation, &step_shape::generation);
     if (of == others_.end() || made.plans.empty()) return;
     of->planned_for = speeds_of(made.task.on);
     of->plans = std::move(made.plans);
     of->by_hand.plans_are_new(std::move(made.by_hand), of->plans.at_hand()->followed().step_us);
+    of->by_hand_for = of->planned_for;
     return;
   }
   if (made.task.how.budget_bytes != around_.store.device_tier().bytes().limit_bytes()) {
@@ -354,9 +352,9 @@ void adaptation::take_over(replanner::result made) {
   bool const another_budget =
       !around_.plan.has_plan() || around_.plan.at_hand()->budget_bytes != made.task.how.budget_bytes;
   if (same_plan || another_budget) {
-    planned_for_ = speeds_of(made.task.on);
+    shape_.planned_for = speeds_of(made.task.on);
     around_.plan.follow(std::move(made.plans));
-    expect_rivals(std::move(made.by_hand), planned_for_);
+    expect_rivals(std::move(made.by_hand), shape_.planned_for);
     return;
   }
   double const before_us = around_.clock.step_us();
@@ -364,12 +362,12 @@ void adaptation::take_over(replanner::result made) {
   if (after_us > worth_a_trial * before_us) {
     around_.log.info("the plan stays: the new one would take {:.3f} ms, this one took {:.3f}", 1e-3 * after_us,
                      1e-3 * before_us);
-    if (!rivals_.acting()) expect_rivals(std::move(made.by_hand), speeds_of(made.task.on));
+    if (!shape_.by_hand.acting()) expect_rivals(std::move(made.by_hand), speeds_of(made.task.on));
     return;
   }
-  trial_.emplace(trial{around_.plan.give_up(), std::exchange(planned_for_, speeds_of(made.task.on)), before_us,
+  trial_.emplace(trial{around_.plan.give_up(), std::exchange(shape_.planned_for, speeds_of(made.task.on)), before_us,
                        around_.clock.this_step(), steps_on_trial, std::move(made.by_hand)});
-  measured_ = std::move(made.task.step);
+  shape_.measured = std::move(made.task.step);
   around_.plan.follow(std::move(made.plans));
   ++plans_;
   around_.log.info("new plan: {:.3f} ms a step, the last one took {:.3f}", 1e-3 * after_us, 1e-3 * before_us);
@@ -384,11 +382,11 @@ void adaptation::judge_new_plans() {
   if (failed) {
     around_.log.info("the plan before comes back: it took {:.3f} ms, the new one {:.3f}", 1e-3 * trial_->before_us,
                      1e-3 * trial_->best_us);
-    planned_for_ = trial_->planned_for;
+    shape_.planned_for = trial_->planned_for;
     around_.plan.follow(std::move(trial_->before));
     ++plans_;
   } else {
-    expect_rivals(std::move(trial_->by_hand), planned_for_);
+    expect_rivals(std::move(trial_->by_hand), shape_.planned_for);
   }
   trial_.reset();
 }
@@ -397,18 +395,18 @@ void adaptation::judge_new_plans() {
 void adaptation::check_itself() {
   if (trial_ || !plan_is_ours_ || !around_.plan.has_plan() || !around_.settings.adapt) return;
   // With another link the plans for it are the better guess.
-  bool const as_expected = link_is(rivals_for_);
-  if (rivals_.acting() && !as_expected) return rivals_.give_up();
+  bool const as_expected = link_is(shape_.by_hand_for);
+  if (shape_.by_hand.acting() && !as_expected) return shape_.by_hand.give_up();
   auto const& clock = around_.clock;
   bool const may_try = as_expected && !replanner_.busy();
-  if (!rivals_.step_took(clock.learnt_step(), clock.step_us(), clock.this_step(), may_try)) return;
-  around_.log.info("step {}: {}", rivals_.verdicts().back().step, rivals_.verdicts().back().words);
+  if (!shape_.by_hand.step_took(clock.learnt_step(), clock.step_us(), clock.this_step(), may_try)) return;
+  around_.log.info("step {}: {}", shape_.by_hand.verdicts().back().step, shape_.by_hand.verdicts().back().words);
 }
 
 /// The plan, or the policy that is followed in its place. New plans on trial are tried themselves.
 void adaptation::let_decide() {
   if (around_.policy.has_function()) return;
-  auto const acting = rival_decides() ? rivals_.acting() : std::nullopt;
+  auto const acting = rival_decides() ? shape_.by_hand.acting() : std::nullopt;
   around_.policy.act_as(acting);
   if (acting) {
     around_.plan.suspend();
@@ -418,25 +416,25 @@ void adaptation::let_decide() {
 }
 
 void adaptation::expect_rivals(std::vector<planning::policy_time> by_hand, link_speeds on) {
-  rivals_.plans_are_new(std::move(by_hand), around_.plan.at_hand()->step_us);
-  rivals_for_ = on;
+  shape_.by_hand.plans_are_new(std::move(by_hand), around_.plan.at_hand()->step_us);
+  shape_.by_hand_for = on;
 }
 
 void adaptation::give_up_rivals() {
-  rivals_.give_up();
+  shape_.by_hand.give_up();
   let_decide();
   around_.plan.take_up();
 }
 
 void adaptation::placed_by_function() {
   trial_.reset();
-  rivals_.give_up();
+  shape_.by_hand.give_up();
   around_.policy.act_as(std::nullopt);
 }
 
 std::string adaptation::verdicts() const {
   std::string lines;
-  for (auto const& one : rivals_.verdicts()) lines += fmt::format("auto, step {}: {}\n", one.step, one.words);
+  for (auto const& one : shape_.by_hand.verdicts()) lines += fmt::format("auto, step {}: {}\n", one.step, one.words);
   return lines;
 }
 
@@ -454,7 +452,7 @@ double adaptation::link_factor() const noexcept {
     back *= now.out / begin_.link.out;
   }
   auto const factor = [](double speed, double planned) { return speed > 0 && planned > 0 ? speed / planned : 1.0; };
-  return std::min(factor(now.out, planned_for_.out), factor(back, planned_for_.back));
+  return std::min(factor(now.out, shape_.planned_for.out), factor(back, shape_.planned_for.back));
 }
 
 std::uint64_t adaptation::chunks_in_step(copy_direction direction) const noexcept {

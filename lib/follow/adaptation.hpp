@@ -70,12 +70,12 @@ class adaptation {
   /// Whatever was decided for the old budget is decided again.
   void budget_changed(std::size_t before, std::size_t now);
   /// A policy by hand decides in the place of the plan at hand, which waits.
-  [[nodiscard]] bool rival_decides() const noexcept { return rivals_.acting() && !trial_; }
+  [[nodiscard]] bool rival_decides() const noexcept { return shape_.by_hand.acting() && !trial_; }
   /// A function of the trainer's places items from now on: what steps take then says nothing about plans.
   void placed_by_function();
 
   /// The step that the plan in force was made from.
-  [[nodiscard]] std::optional<profile> const& measured() const noexcept { return measured_; }
+  [[nodiscard]] std::optional<profile> const& measured() const noexcept { return shape_.measured; }
   /// FERRY_INSURE may have mattered.
   [[nodiscard]] bool has_planned() const noexcept { return has_planned_; }
   /// New sets that were taken over, or came back; and steps that went on with another plan.
@@ -99,13 +99,14 @@ class adaptation {
     std::vector<planning::policy_time> by_hand;  // for the new ones
     double best_us = decide::unknown_us;
   };
-  /// Steps with the same items, each with the same bytes. Of the shape at hand the plans are being followed.
+  /// Steps with the same items, each with the same bytes, and what is known of them.
   struct step_shape {
     std::uint32_t generation = 0;
-    plan_set plans;  ///< empty until they are made
-    std::optional<profile> measured;
-    link_speeds planned_for;
+    std::optional<profile> measured;  ///< the step that the plans were made from
+    link_speeds planned_for;          ///< the link of the plans
     rivals by_hand{};
+    link_speeds by_hand_for{};  ///< the link that they are expected to take so long with
+    plan_set plans{};           ///< empty until they are made, and while they are being followed
   };
   /// What plans were last made for, and since when.
   struct considered_step {
@@ -157,16 +158,12 @@ class adaptation {
   std::uint32_t steps_to_record_ = 0;  // a shape is new: so many steps are recorded, until one of it was
   std::uint32_t steps_without_plan_ = 0;
   std::string why_no_plan_;
-  std::uint32_t generation_ = 0;  // of the shape at hand
   std::uint32_t generations_ = 0;
+  step_shape shape_;                // at hand
   std::vector<step_shape> others_;  // the one that was at hand last stands last
-  std::optional<profile> measured_;
-  link_speeds planned_for_;  // the link of the plans in force
   considered_step considered_;
   step_begin begin_;
   std::optional<trial> trial_;
-  rivals rivals_;
-  link_speeds rivals_for_;  // the link that they are expected to take so long with
   std::uint64_t plans_ = 0;
   std::uint64_t changes_in_steps_ = 0;
   replanner replanner_;

@@ -24,7 +24,7 @@ void session_core::set_placement(placement_function choose) {
   // What the function says may contradict the plan in every item.
   follower_.suspend();
   adaptation_.placed_by_function();
-  prefetch_due_ = true;
+  transfers_.look_for_fetches();
 }
 
 decision session_core::decide(entry& e) {
@@ -76,7 +76,7 @@ void session_core::carry_out_plan(pass which, item_key const& key, stream_ref st
         if (e->state() != item_state::resident || !e->idle() || !e->rebuild.possible) break;
         give_up_device_bytes(*e);
         e->course.restored = false;
-        prefetch_due_ = true;
+        transfers_.look_for_fetches();
         break;
       default:
         break;

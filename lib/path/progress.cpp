@@ -31,7 +31,7 @@ void session_core::progress() {
     if (transfers_.any_deferred()) offload_deferred();
     store_.notify_releases();
     if (ledger_.measured_much()) ledger_.take_measurements(false);
-    if (prefetch_due_ && !room_.is_being_made() && step_) prefetch_ahead();
+    if (transfers_.should_look_for_fetches() && !room_.is_being_made() && step_) prefetch_ahead();
   } while (transfers_.has_ended_at_once());
 }
 
@@ -53,7 +53,7 @@ void session_core::transfer_ended(transfer& ended) {
   }
   ended.left_behind = {};
   transfers_.put_back(ended);
-  prefetch_due_ = true;
+  transfers_.look_for_fetches();
 }
 
 /// For when a call has done what it was for. What cannot be done for others now is tried again in the calls to come.

@@ -28,8 +28,8 @@ lease session_core::restore(item_key const& key, stream_ref stream) {
   order_.restored(e);
   if (recorder_.on()) recorder_.restored(e);
   // From then on there is more to prefetch only when bytes have come free or an item has become hosted.
-  prefetch_due_ |= backward_begins;
-  if (prefetch_due_) see_to_others("restore");
+  if (backward_begins) transfers_.look_for_fetches();
+  if (transfers_.should_look_for_fetches()) see_to_others("restore");
   return held;
 }
 

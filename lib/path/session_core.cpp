@@ -64,7 +64,7 @@ void session_core::free(block& freed) noexcept {
     tape_.did(asked::of_slot(asked::what::free, freed.slot_), freed.stream_);
     store_.device_tier().free(scratch_.take_out(freed.slot_), {&use, 1});
   }  // given back before the pool may go with the last holder
-  prefetch_due_ = true;
+  transfers_.look_for_fetches();
   drop_holder();
 }
 
@@ -73,7 +73,7 @@ void session_core::release_if_unused(entry& e) noexcept {
   if (e.leases != 0) return;
   if (e.course.release_asked) {
     store_.release(e);
-    prefetch_due_ = true;
+    transfers_.look_for_fetches();
     return;
   }
   if (!e.idle()) return;

@@ -221,7 +221,6 @@ class session_core final : private room_path {
     bool wait_told = false;
   };
   std::optional<pending_budget> pending_budget_;
-  bool prefetch_due_ = false;
 
   scratch scratch_;
   recipe_checks checks_;

@@ -52,6 +52,11 @@ class transfers {
   [[nodiscard]] bool any_deferred() const noexcept { return !deferred_.empty(); }
   void forget_deferred() noexcept { deferred_.clear(); }
 
+  /// Bytes have come free, or what is needed next is known better: more might come back ahead of its need.
+  void look_for_fetches() noexcept { fetch_due_ = true; }
+  [[nodiscard]] bool should_look_for_fetches() const noexcept { return fetch_due_; }
+  void looked_for_fetches() noexcept { fetch_due_ = false; }
+
   /// Before a step: the link gets the speed that its schedule has for it.
   void set_link_for(std::uint64_t step, support::logger const& log) { schedule_.begin_step(step, device_, log); }
   /// Where nothing moved in the step before, nothing is likely to: the engine may sleep, and be woken if that is wrong.
@@ -72,6 +77,7 @@ class transfers {
   std::uint64_t order_ = 0;
   std::uint64_t total_before_step_ = 0;
   deferred_list deferred_;
+  bool fetch_due_ = false;
   transfer_engine engine_;  // last: its thread ends before what it works on
 };
 
