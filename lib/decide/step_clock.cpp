@@ -9,6 +9,9 @@ namespace ferry::decide {
 
 namespace {
 
+/// While nothing has ever moved, so many steps are enough for one to compare later ones with.
+constexpr std::uint64_t steps_for_a_quiet_one = 16;
+
 std::chrono::nanoseconds in_ns(double us) { return std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3)); }
 
 }  // namespace
@@ -73,15 +76,15 @@ double step_clock::lasted_us(one_step const& in, std::size_t index) const {
 }
 
 /// Of a stretch that begins so long after the step: what it computed, without recipes, and beside what.
-contention_estimate::sample step_clock::computed(one_step const& in, std::size_t index, double from_us) const {
+contention_estimate::sample step_clock::computed(one_step const& in, std::size_t index, double from_us,
+                                                 double lasted_us) const {
   auto const& s = in.stretches[index];
-  double const lasted = lasted_us(in, index);
   contention_estimate::sample seen{.which = s.which, .segment = s.segment};
-  seen.us = std::max(0.0, lasted - s.still_us - s.recipes_us);
-  if (!in.began || lasted <= 0) return seen;
+  seen.us = std::max(0.0, lasted_us - s.still_us - s.recipes_us);
+  if (!traffic_.any() || !in.began || lasted_us <= 0) return seen;
   // Beside which of the three traffic went on is not known: beside each in its proportion.
-  double const share = std::min(1.0, seen.us / lasted);
-  seen.beside = traffic_.between(*in.began + in_ns(from_us), *in.began + in_ns(from_us + lasted)).times(share);
+  double const share = std::min(1.0, seen.us / lasted_us);
+  seen.beside = traffic_.between(*in.began + in_ns(from_us), *in.began + in_ns(from_us + lasted_us)).times(share);
   seen.certainty = share;
   return seen;
 }
@@ -89,7 +92,7 @@ contention_estimate::sample step_clock::computed(one_step const& in, std::size_t
 double step_clock::own_us(std::size_t index) const {
   double from_us = 0;
   for (std::size_t i = 0; i < index; ++i) from_us += lasted_us(now_, i);
-  return contention_.alone_us(computed(now_, index, from_us));
+  return contention_.alone_us(computed(now_, index, from_us, lasted_us(now_, index)));
 }
 
 bool step_clock::over() const {
@@ -110,46 +113,54 @@ bool step_clock::learn() {
   }
   learnt_ = true;
   if (failed) return false;
+  bool const compared = tells_of_traffic();
   double all_us = 0;
   double micro_batches = 0;
   for (std::size_t i = 0; i < before_.stretches.size(); ++i) {
     auto const& s = before_.stretches[i];
-    auto const seen = computed(before_, i, all_us);
-    contention_.add(seen);
-    auto& of_pass = times_[static_cast<std::size_t>(s.which)];
-    if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
-    auto& times = of_pass[s.segment];
-    times.busy_us.add(seen.us);
-    std::shift_left(times.last.begin(), times.last.end(), 1);
-    times.last.back() = seen;
-    times.count = std::min(times.count + 1, times.last.size());
-    times.calls = s.calls;
     double const lasted = lasted_us(before_, i);
-    if (s.recipes_us > 0 && before_.began && lasted > 0) {
+    auto const seen = computed(before_, i, all_us, lasted);
+    if (compared) contention_.add(seen);
+    remember(s, seen);
+    if (s.recipes_us > 0 && traffic_.any() && before_.began && lasted > 0) {
       auto const use = traffic_.between(*before_.began + in_ns(all_us), *before_.began + in_ns(all_us + lasted));
-      times.beside_recipes = use.times(1 / lasted);
+      times_[static_cast<std::size_t>(s.which)][s.segment].beside_recipes = use.times(1 / lasted);
     }
     all_us += lasted;
     micro_batches += i == 0 || before_.stretches[i - 1].micro_batch != s.micro_batch ? 1 : 0;
   }
-  contention_.end_step();
+  if (compared) contention_.end_step();
   if (before_.began) traffic_.forget_before(*before_.began);
   step_us_ = all_us / micro_batches;
   learnt_step_ = before_.number;
   return true;
 }
 
+bool step_clock::tells_of_traffic() const noexcept {
+  return traffic_.any() || before_.number <= 2 || before_.number % steps_for_a_quiet_one == 0;
+}
+
+void step_clock::remember(stretch const& s, contention_estimate::sample const& seen) {
+  auto& of_pass = times_[static_cast<std::size_t>(s.which)];
+  if (s.segment >= of_pass.size()) of_pass.resize(s.segment + 1);
+  auto& times = of_pass[s.segment];
+  times.busy_us.add(seen.us);
+  times.calls = s.calls;
+  if (traffic_.any()) times.last[times.samples++ % times.last.size()] = seen;
+}
+
 step_clock::segment_times const* step_clock::known(stretch const& s) const noexcept {
   auto const& of_pass = times_[static_cast<std::size_t>(s.which)];
-  return s.segment < of_pass.size() && of_pass[s.segment].count > 0 ? &of_pass[s.segment] : nullptr;
+  return s.segment < of_pass.size() && !of_pass[s.segment].busy_us.empty() ? &of_pass[s.segment] : nullptr;
 }
 
 std::optional<double> step_clock::own_us(pass which, std::uint32_t segment) const {
   auto const* const times = known({which, 0, segment, {}, 0, 0, 0, 0});
   if (times == nullptr) return std::nullopt;
+  if (times->samples == 0) return times->busy_us.middle();
   // By what is known now of the cost of traffic.
   support::recent_values own;
-  for (std::size_t i = times->last.size() - times->count; i < times->last.size(); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(times->samples, times->last.size()); ++i) {
     own.add(contention_.alone_us(times->last[i]));
   }
   return own.middle();

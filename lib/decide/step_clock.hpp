@@ -103,8 +103,11 @@ class step_clock {
   void wait_until_over();
   /// Of a stretch, the segment's own. Requires: the step is over, and what was timed in it has been taken in.
   [[nodiscard]] double own_us(std::size_t index) const;
-  /// Notes how far the device is: the more often, the better it is known when the step began.
-  void look_how_far();
+  /// Where the link is in use, notes how far the device is: the more often, the better it is known when the step began,
+  /// and so what went on beside the traffic.
+  void follow_traffic() {
+    if (traffic_.any()) look_how_far();
+  }
 
  private:
   struct one_step {
@@ -116,14 +119,19 @@ class step_clock {
     std::optional<std::chrono::nanoseconds> began;
   };
   struct segment_times {
-    support::recent_values busy_us;                     // with what traffic cost
-    std::array<contention_estimate::sample, 3> last{};  // the same with the traffic, the newest last
-    std::size_t count = 0;                              // of them
-    link_use beside_recipes;                            // a microsecond, when recipes last ran in it
+    support::recent_values busy_us;  // with what traffic cost
     std::uint32_t calls = 0;
+    // The same with the traffic, in any order, since there is any; and how many there ever were.
+    std::uint32_t samples = 0;
+    std::array<contention_estimate::sample, 3> last{};
+    link_use beside_recipes;  // a microsecond, when recipes last ran in it
   };
   [[nodiscard]] double lasted_us(one_step const& in, std::size_t index) const;
-  [[nodiscard]] contention_estimate::sample computed(one_step const& in, std::size_t index, double from_us) const;
+  void look_how_far();
+  [[nodiscard]] contention_estimate::sample computed(one_step const& in, std::size_t index, double from_us,
+                                                     double lasted_us) const;
+  [[nodiscard]] bool tells_of_traffic() const noexcept;
+  void remember(stretch const& s, contention_estimate::sample const& seen);
   [[nodiscard]] stretch* find(stretch_id id) noexcept;
   [[nodiscard]] segment_times const* known(stretch const& s) const noexcept;
   [[nodiscard]] double expected_us(std::size_t index) const;

@@ -16,6 +16,7 @@ double us(nanoseconds span) { return std::chrono::duration<double, std::micro>(s
 
 void traffic::moved(copy_direction direction, nanoseconds since, nanoseconds until) {
   auto& all = moved_[static_cast<std::size_t>(direction)];
+  any_ = true;
   if (!all.empty()) {
     since = std::max(since, all.back().until);  // chunks of two transfers may have taken turns
     if (since == all.back().until) {

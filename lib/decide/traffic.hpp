@@ -25,6 +25,8 @@ struct link_use {
 
 class traffic {
  public:
+  /// Anything has ever moved.
+  [[nodiscard]] bool any() const noexcept { return any_; }
   /// Bytes were under way between these times. Each direction's are noted in the order in which they end.
   void moved(copy_direction direction, std::chrono::nanoseconds since, std::chrono::nanoseconds until);
   [[nodiscard]] link_use between(std::chrono::nanoseconds from, std::chrono::nanoseconds until) const;
@@ -41,6 +43,7 @@ class traffic {
                                                        std::chrono::nanoseconds until);
 
   std::array<spans, 2> moved_;  // by copy_direction
+  bool any_ = false;
 };
 
 }  // namespace ferry::decide

@@ -34,7 +34,7 @@ void session_core::begin_segment(pass which, item_key const& place, stream_ref s
   if (recorder_.on()) recorder_.entered(which, place);
   ledger_.steps().entered(which, place, stream);
   bound_run_ahead();
-  clock_.look_how_far();
+  clock_.follow_traffic();
   // Where the trainer does not wait for its steps, the last one is over only in the midst of the next.
   learn();
   if (follower_.is_active()) carry_out_plan(which, place, stream);

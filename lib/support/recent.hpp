@@ -11,8 +11,8 @@ class recent_values {
  public:
   void add(double value) noexcept {
     values_[next_] = value;
-    next_ = (next_ + 1) % values_.size();
-    size_ = std::min(size_ + 1, values_.size());
+    if (++next_ == values_.size()) next_ = 0;
+    if (size_ < values_.size()) ++size_;
   }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] double middle() const noexcept {
