@@ -57,7 +57,7 @@ void session_core::bring_back(entry& e, stream_ref stream) {
           break;
         }
         e.failure.clear();
-        prefetch(e, e.device ? device_region() : room_.make_for(e, stream));
+        prefetch(e, e.device ? device_region() : room_.make_to_fetch(e, stream));
         break;
       case item_state::prefetching:
         switch (await_arrival(e, stream, !by_link, seen)) {

@@ -61,7 +61,7 @@ void session_core::prefetch(entry& e, device_region&& region, event_handle posit
 }
 
 void session_core::prefetch_ahead() {
-  prefetch_due_ = false;
+  transfers_.looked_for_fetches();
   if (follower_.is_active()) {
     fetch_planned();
     return;
@@ -84,13 +84,16 @@ void session_core::prefetch_ahead() {
 
 /// Starts the fetches that are due, in the plan's order, as far as bytes are free. One that would come so late that its
 /// recipe will be sooner is given up: the link is for those behind it. An item that has yet to go out is waited for,
-/// without holding up the others.
+/// with all that come after it: those ahead of their turn would slow down what still goes out, and take its bytes.
 void session_core::fetch_planned() {
   bool room = true;
   std::erase_if(follower_.due(), [&](follow::due_fetch& due) {
     entry& e = *due.item;
     bool const leaves = e.state() == item_state::offloading || e.awaiting_offload.is_linked();
-    if (leaves && !e.course.restored) return false;
+    if (leaves && !e.course.restored) {
+      room = false;
+      return false;
+    }
     if (!may_be_sent_for(e)) return true;
     if (auto const seen = will_be_late(e)) {
       ledger_.count(reason::fetch_given_up, e, *seen);

@@ -142,7 +142,7 @@ void session_core::recompute_ahead(stream_ref stream, double idle_us) {
     if (!forecast_.could_be_rebuilt_now(e) || e.rebuild.us > left_us) return true;
     std::size_t const own = e.bytes + e.rebuild.how->scratch_bytes;
     if (tier.bytes().free_bytes() < own + scratch_.still_to_come_bytes() + follower_.due_bytes()) return false;
-    auto region = store_.bytes_for(e);
+    auto region = store_.bytes_for(e, stream);
     if (!region) return false;
     e.device.replace(std::move(*region));
     if (!rebuild_ahead(e, stream, reason::recomputed_ahead, {idle_us, e.rebuild.us})) return false;

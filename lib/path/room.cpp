@@ -49,10 +49,15 @@ room::room(surroundings const& around, room_path& path) : around_(around), path_
 }
 
 device_region room::make(std::size_t bytes, label const& name, stream_ref stream) {
-  return wait_for_room({bytes, name}, stream, [&] { return around_.store.device_tier().allocate(bytes, name); });
+  return wait_for_room({bytes, name}, stream,
+                       [&] { return around_.store.device_tier().allocate(bytes, name, stream); });
 }
 
 device_region room::make_for(entry const& e, stream_ref stream) {
+  return wait_for_room({e.bytes, e.key.name, &e.key}, stream, [&] { return around_.store.bytes_for(e, stream); });
+}
+
+device_region room::make_to_fetch(entry const& e, stream_ref stream) {
   return wait_for_room({e.bytes, e.key.name, &e.key}, stream, [&] { return around_.store.bytes_for(e); });
 }
 

@@ -56,8 +56,9 @@ class room {
 
   /// Bytes of the slab, for work on the stream. Throws: `out_of_device_memory`.
   [[nodiscard]] store::device_region make(std::size_t bytes, label const& name, stream_ref stream);
-  /// The same for an item to come back to.
+  /// The same for an item to come back to: rebuilt there, or by a transfer.
   [[nodiscard]] store::device_region make_for(store::entry const& e, stream_ref stream);
+  [[nodiscard]] store::device_region make_to_fetch(store::entry const& e, stream_ref stream);
   /// A home's bytes.
   [[nodiscard]] store::device_region make_at(store::home& place, label const& name, stream_ref stream);
   /// Counts memory of the trainer's, which the stream has written. Throws: `out_of_device_memory`.

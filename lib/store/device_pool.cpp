@@ -14,7 +14,7 @@ device_pool::device_pool(device& owner, std::size_t bytes)
   fences_.reserve(1024);
 }
 
-std::optional<device_region> device_pool::allocate(std::size_t bytes, label const& name) {
+std::optional<device_region> device_pool::allocate(std::size_t bytes, label const& name, stream_ref user) {
   if (!homes_.make_way(bytes)) return std::nullopt;
   if (!by_address_) return_addresses(false);
   auto piece = slab_.allocate(bytes, name);
@@ -23,7 +23,48 @@ std::optional<device_region> device_pool::allocate(std::size_t bytes, label cons
     piece = slab_.allocate(bytes, name);
   }
   if (!piece) return std::nullopt;
-  return device_region{std::move(*piece)};
+  auto const after = resting_.empty() ? earlier_uses{} : take_bytes(piece->counted_bytes(), user);
+  return device_region{.piece = std::move(*piece), .after = after};
+}
+
+/// Of the bytes that are free, so many have been handed out for `user`.
+earlier_uses device_pool::take_bytes(std::size_t bytes, stream_ref user) {
+  earlier_uses taken{.stream = user};
+  auto const take_of = [](resting& freed, std::size_t most) {
+    std::size_t const some = std::min(freed.left, most);
+    freed.left -= some;
+    return some;
+  };
+  std::size_t in_use = 0;
+  for (auto const& freed : resting_) in_use += freed.left;
+  std::size_t const free_before = slab_.bytes().free_bytes() + bytes;
+  for (auto freed = resting_.rbegin(); user && freed != resting_.rend() && bytes > 0; ++freed) {
+    if (freed->used_by != user || freed->left == 0) continue;
+    taken.on_stream = std::max(taken.on_stream, freed->free_order);
+    std::size_t const some = take_of(*freed, bytes);
+    bytes -= some;
+  }
+  // What was adopted since has taken of the bytes too.
+  std::size_t const wanted = bytes + in_use;
+  std::size_t lacking = wanted > free_before ? wanted - free_before : 0;
+  for (auto freed = resting_.begin(); freed != resting_.end() && lacking > 0; ++freed) {
+    if (freed->left == 0) continue;
+    taken.elsewhere = freed->free_order;
+    lacking -= take_of(*freed, lacking);
+  }
+  return taken;
+}
+
+/// Nobody has touched the region: the bytes that it got of others are in use by these as before.
+void device_pool::leave_bytes(device_region const& unused) noexcept {
+  std::size_t bytes = unused.piece.counted_bytes();
+  std::uint64_t const last = std::max(unused.after.on_stream, unused.after.elsewhere);
+  for (auto freed = resting_.rbegin(); freed != resting_.rend() && bytes > 0; ++freed) {
+    if (freed->free_order > last) continue;
+    std::size_t const some = std::min(freed->bytes - freed->left, bytes);
+    freed->left += some;
+    bytes -= some;
+  }
 }
 
 std::optional<device_region> device_pool::take(home& wanted) {
@@ -52,9 +93,15 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
     for (auto const& mark : uses) {
       if (mark && pending(mark)) fences_.push_back({place.offset, place.offset + place.bytes, frees_, mark});
     }
-    if (!by_address_ && fences_.size() > fences_before) {
+    bool const in_use = fences_.size() > fences_before;
+    if (!by_address_ && !in_use) leave_bytes(region);
+    if (!by_address_ && in_use) {
+      std::size_t const bytes = region.piece.counted_bytes();
       region.piece.count_no_more();
-      resting_.push_back({std::move(region.piece), frees_});
+      auto const last = std::span(fences_).subspan(fences_before);
+      auto const elsewhere = [&](fence const& f) { return f.mark.stream() != last.front().mark.stream(); };
+      stream_ref const used_by = std::ranges::any_of(last, elsewhere) ? stream_ref() : last.front().mark.stream();
+      resting_.push_back({std::move(region.piece), frees_, used_by, bytes, bytes});
     }
   }
   region = {};
@@ -62,7 +109,7 @@ void device_pool::free(device_region&& region, std::span<event_handle const> use
 }
 
 template <typename Visit>
-void device_pool::for_earlier_uses(device_region const& region, Visit visit) {
+void device_pool::for_earlier_uses(device_region const& region, stream_ref user, Visit visit) {
   if (region.in_place != nullptr) std::ranges::for_each(region.in_place->uses, visit);
   if (region.adopted) return;
   std::size_t const begin = region.piece.place().offset;
@@ -74,20 +121,11 @@ void device_pool::for_earlier_uses(device_region const& region, Visit visit) {
     }
     return;
   }
-  // Of the bytes given back and still in use, the newest may stay so as far as the budget has bytes that nobody holds.
-  // Whoever was handed bytes last got some of the others.
-  std::size_t unheld = slab_.bytes().free_bytes();
-  bool reused = false;
-  std::uint64_t counted = 0;
-  for (auto f = fences_.rbegin(); f != fences_.rend(); ++f) {
-    if (!pending(f->mark)) continue;
-    if (!reused && f->free_order != counted) {
-      counted = f->free_order;
-      std::size_t const bytes = f->end - f->begin;
-      reused = bytes > unheld;
-      unheld -= reused ? 0 : bytes;
-    }
-    if (reused || overlaps(*f)) visit(f->mark);
+  bool const in_order = user && user == region.after.stream;
+  std::uint64_t const last =
+      in_order ? region.after.elsewhere : std::max(region.after.elsewhere, region.after.on_stream);
+  for (auto& f : fences_) {
+    if (f.free_order <= last || overlaps(f)) visit(f.mark);
   }
 }
 
@@ -104,13 +142,13 @@ void device_pool::return_addresses(bool all) {
 }
 
 void device_pool::order_after_uses(device_region const& region, stream_ref stream) {
-  for_earlier_uses(region, [&](event_handle const& mark) {
+  for_earlier_uses(region, stream, [&](event_handle const& mark) {
     if (mark.stream() != stream && pending(mark)) device_.wait(stream, mark.ref());
   });
 }
 
 void device_pool::pending_uses(device_region const& region, std::vector<event_handle>& marks) {
-  for_earlier_uses(region, [&](event_handle const& mark) {
+  for_earlier_uses(region, {}, [&](event_handle const& mark) {
     if (pending(mark)) marks.push_back(mark);
   });
 }

@@ -7,8 +7,10 @@
 // whatever the timing.
 //
 // Where the device has more addresses than bytes, addresses rest while their old bytes are in use, and new ones say
-// nothing about whose bytes are behind them. There bytes are reused in the order they were given back, so that what is
-// really in use never exceeds the budget.
+// nothing about whose bytes are behind them. There it is kept in mind how many bytes of each that was given back are
+// in use still and handed to nobody. A stream takes first what its own work leaves, the latest first: it is in order
+// anyway. Everybody else takes bytes that are idle, and then those that were given back first. So what is really in use
+// never exceeds the budget.
 // Threads: the session's only.
 #pragma once
 
@@ -24,12 +26,20 @@
 
 namespace ferry::store {
 
-/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer, for once or as its home. One that has been used goes back
-/// by `device_pool::free`, with the marks of its uses; so does adopted memory. One that nobody has used may just go.
+/// Whose bytes a region got that were in use still: by the number of the last one given back. 0: of none.
+struct earlier_uses {
+  stream_ref stream;            ///< for whose work they were taken
+  std::uint64_t on_stream = 0;  ///< of that stream's own
+  std::uint64_t elsewhere = 0;
+};
+
+/// Device bytes of an item: a piece of the slab, or memory adopted from the trainer, for once or as its home. It goes
+/// back by `device_pool::free`, with the marks of its uses.
 struct device_region {
   slab_piece piece;
   bool adopted = false;
   home* in_place = nullptr;  ///< with adopted memory that the item comes back to
+  earlier_uses after{};
 
   explicit operator bool() const noexcept { return static_cast<bool>(piece); }
   [[nodiscard]] void* address() const noexcept { return piece.address(); }
@@ -40,8 +50,9 @@ class device_pool {
  public:
   device_pool(device& owner, std::size_t bytes);
 
-  /// Nothing when the budget is used up or no gap is large enough.
-  [[nodiscard]] std::optional<device_region> allocate(std::size_t bytes, label const& name);
+  /// Nothing when the budget is used up or no gap is large enough. `user`: the stream whose work is the first to touch
+  /// the bytes; none for a transfer.
+  [[nodiscard]] std::optional<device_region> allocate(std::size_t bytes, label const& name, stream_ref user = {});
   /// Counts memory that is not in the slab against the budget.
   [[nodiscard]] std::optional<device_region> adopt(void* address, std::size_t bytes);
 
@@ -80,13 +91,18 @@ class device_pool {
   struct resting {
     slab_piece piece;
     std::uint64_t free_order;
+    stream_ref used_by;  ///< whose work alone may still touch them; none if there are several
+    std::size_t bytes;
+    std::size_t left;  ///< of these, handed to nobody yet
   };
   [[nodiscard]] bool pending(event_handle const& mark) { return device_.query(mark.ref()) == event_status::pending; }
   void forget_finished();
-  /// Calls `visit` for the marks of what may still touch the bytes handed out as `region`.
+  /// Calls `visit` for the marks of what may still touch the bytes handed out as `region`, before `user` does.
   template <typename Visit>
-  void for_earlier_uses(device_region const& region, Visit visit);
+  void for_earlier_uses(device_region const& region, stream_ref user, Visit visit);
   void return_addresses(bool all);
+  [[nodiscard]] earlier_uses take_bytes(std::size_t bytes, stream_ref user);
+  void leave_bytes(device_region const& unused) noexcept;
 
   device& device_;
   bool const by_address_;  // addresses are bytes

@@ -46,8 +46,8 @@ class tiered_store {
 
   /// Device bytes for an item to come back to; nothing if there is no room. Whoever writes is ordered after whatever
   /// used them before.
-  [[nodiscard]] std::optional<device_region> bytes_for(entry const& e) {
-    return e.lives_at != nullptr ? device_pool_.take(*e.lives_at) : device_pool_.allocate(e.bytes, e.key.name);
+  [[nodiscard]] std::optional<device_region> bytes_for(entry const& e, stream_ref user = {}) {
+    return e.lives_at != nullptr ? device_pool_.take(*e.lives_at) : device_pool_.allocate(e.bytes, e.key.name, user);
   }
 
   /// resident -> dropped. Requires: idle, with a recipe.
