@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/even_mixes.hpp"
 #include "plan/label_pass.hpp"
 #include "support/parallel.hpp"
 
@@ -49,13 +50,15 @@ std::vector<chain_plan> chain_solver::starts(solve_options const& options) const
   auto const grid = grid_for(chain_.stages());
   std::vector<chain_plan> plans;
   std::vector<chain_plan> without_link;
-  support::in_parallel(options.labels ? 2 : 0, [&](std::size_t which) {
-    if (which == 0) {
+  label_grid const without_queues{grid.kept_cells * 4, 1, grid.longest_run};
+  std::size_t const passes = options.labels ? (chain_.has_link() ? 2 : 1) : 0;
+  support::in_parallel(passes, [&](std::size_t which) {
+    if (which + 1 < passes) {
       plans = label_pass(chain_, *replays_, grid, from_labels);
     } else {
       chain alone = chain_;
       alone.d2h_bytes_per_s = alone.h2d_bytes_per_s = 0;
-      without_link = label_pass(alone, *replays_, {grid.kept_cells * 4, 1, grid.longest_run}, 4);
+      without_link = label_pass(alone, *replays_, without_queues, chain_.has_link() ? 4 : from_labels);
     }
   });
   auto const append = [&plans](std::vector<chain_plan> more) {
@@ -63,6 +66,9 @@ std::vector<chain_plan> chain_solver::starts(solve_options const& options) const
   };
   append(std::move(without_link));
   append(fixed_plans(chain_, *replays_));
+  constexpr std::size_t mixes = 8;
+  chain_simulator simulator(chain_, *replays_);
+  append(even_mixes(chain_, simulator, mixes));
   for (auto plan : options.starts) {
     plan.resize(chain_.stages());
     settle(chain_, plan);
