@@ -8,34 +8,16 @@
 #include <optional>
 #include <utility>
 
+#include "plan/stage_ways.hpp"
+
 namespace ferry::planning {
 
 namespace {
-
-/// A way to save a stage; or, with `count` 0, bytes that nobody uses.
-struct way {
-  std::int8_t saving = replayed;
-  double count = 1;
-  double kept = 0;
-  double ferried = 0;
-  double seconds = 0;
-};
 
 struct part {
   std::int8_t saving = replayed;
   double stages = 0;
 };
-
-bool alike(chain const& c, std::size_t i, std::size_t k) {
-  auto const same_options = [&] {
-    if (c.options.empty()) return true;
-    return std::ranges::equal(c.options[i], c.options[k], [](saving_option const& a, saving_option const& b) {
-      return a.kept_bytes == b.kept_bytes && a.ferried_bytes == b.ferried_bytes && a.tag == b.tag;
-    });
-  };
-  return c.saved_bytes[i] == c.saved_bytes[k] && c.boundary_bytes[i + 1] == c.boundary_bytes[k + 1] &&
-         c.forward_s[i] == c.forward_s[k] && c.may_replay(i) == c.may_replay(k) && same_options();
-}
 
 /// Stages like the one in the middle, in their order; none if they are not most of the chain.
 std::vector<std::size_t> most_stages(chain const& c) {
@@ -47,51 +29,13 @@ std::vector<std::size_t> most_stages(chain const& c) {
   return found;
 }
 
-/// Whether `a`, or some of `a` and some of `b`, is in no respect dearer than `than`.
-bool replaces(way const& a, way const& b, way const& than) {
-  double low = 0;  // share of `a`
-  double high = 1;
-  for (auto const member : {&way::kept, &way::ferried, &way::seconds}) {
-    double const slope = a.*member - b.*member;
-    double const room = than.*member - b.*member;
-    if (slope > 0) {
-      high = std::min(high, room / slope);
-    } else if (slope < 0) {
-      low = std::max(low, room / slope);
-    } else if (room < 0) {
-      return false;
-    }
-  }
-  return low <= high;
-}
-
-std::vector<way> useful_ways(chain const& c, std::size_t stage) {
-  std::vector<way> all;
-  for (std::int8_t saving = kept_whole; saving < savings(c, stage); ++saving) {
-    auto const how = saving_of(c, stage, saving);
-    bool const ferries = how.ferried_bytes > 0;
-    if (ferries && (!c.has_link() || (c.insured && !how.output_stays))) continue;
-    all.push_back(
-        {saving, 1, how.kept_bytes, how.ferried_bytes, how.rebuild_s + how.ferried_bytes * c.slowed_s_a_byte()});
-  }
-  if (c.may_replay(stage)) all.push_back({replayed, 1, c.boundary_bytes[stage + 1], 0, c.forward_s[stage]});
-  for (std::size_t k = all.size(); k-- > 0;) {
-    way const one = all[k];
-    all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
-    bool const needed = std::ranges::none_of(
-        all, [&](way const& a) { return std::ranges::any_of(all, [&](way const& b) { return replaces(a, b, one); }); });
-    if (needed) all.insert(all.begin() + static_cast<std::ptrdiff_t>(k), one);
-  }
-  return all;
-}
-
 double determinant(std::array<double, 3> const& a, std::array<double, 3> const& b, std::array<double, 3> const& c) {
   return a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1]) + c[0] * (a[1] * b[2] - a[2] * b[1]);
 }
 
 /// So many of each of three ways that the sums are those of `goal`; nothing if there is no such mix.
-bool solve(std::array<way const*, 3> const& ways, way const& goal, std::array<double, 3>& amounts) {
-  auto const column = [](way const& one) { return std::array{one.count, one.kept, one.ferried}; };
+bool solve(std::array<stage_way const*, 3> const& ways, stage_way const& goal, std::array<double, 3>& amounts) {
+  auto const column = [](stage_way const& one) { return std::array{one.count, one.kept, one.ferried}; };
   auto const a = column(*ways[0]);
   auto const b = column(*ways[1]);
   auto const c = column(*ways[2]);
@@ -104,7 +48,7 @@ bool solve(std::array<way const*, 3> const& ways, way const& goal, std::array<do
 
 /// The least time for `goal.count` stages in `goal.kept` and `goal.ferried` bytes: some corner of what is possible has
 /// it.
-std::vector<part> best_mix(std::vector<way> const& ways, way const& goal) {
+std::vector<part> best_mix(std::vector<stage_way> const& ways, stage_way const& goal) {
   double least = std::numeric_limits<double>::infinity();
   std::vector<part> best;
   std::array<double, 3> amounts{};
@@ -171,8 +115,8 @@ class mixer {
     double const bytes = room_ - (static_cast<double>(whole) + spare) * stage_bytes;
     if (bytes <= 0) return std::nullopt;
     std::size_t const mixed = stages_.size() - whole;
-    way const goal{replayed, static_cast<double>(mixed), bytes / c_.device_bytes,
-                   link_share * hidden_ / c_.device_bytes, 0};
+    stage_way const goal{replayed, static_cast<double>(mixed), bytes / c_.device_bytes,
+                         link_share * hidden_ / c_.device_bytes, 0};
     auto const parts = best_mix(ways_, goal);
     if (parts.empty()) return std::nullopt;
     return deal_out(c_, stages_, mixed, parts);
@@ -181,7 +125,7 @@ class mixer {
  private:
   chain const& c_;
   std::vector<std::size_t> stages_;
-  std::vector<way> ways_;
+  std::vector<stage_way> ways_;
   double room_ = 0;
   double hidden_ = 0;
 };

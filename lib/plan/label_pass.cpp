@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/stage_ways.hpp"
+
 namespace ferry::planning {
 
 namespace {
@@ -43,6 +45,7 @@ class pass {
     labels_[0].push_back({});
     auto const stages = static_cast<std::uint32_t>(c_.stages());
     for (std::uint32_t i = 0; i < stages; ++i) {
+      if (i == 0 || !alike(c_, i, i - 1)) choose_savings(i);
       for (std::int32_t index = 0; index < static_cast<std::int32_t>(labels_[i].size()); ++index) extend(i, index);
     }
     auto& last = labels_[stages];
@@ -58,6 +61,13 @@ class pass {
   }
 
  private:
+  void choose_savings(std::uint32_t i) {
+    savings_.clear();
+    for (auto const& way : useful_ways(c_, i)) {
+      if (way.saving != replayed) savings_.push_back(way.saving);
+    }
+  }
+
   /// Takes `excess` bytes from a queue at the link's rate; false if it has not as many.
   static bool drain(double excess, double rate, double& queue, double& extra_s) {
     if (excess <= 0) return true;
@@ -89,7 +99,7 @@ class pass {
     for (auto const mark : {input_mark::kept, input_mark::ferried}) {
       if (mark == input_mark::ferried && (!c_.has_link() || c_.insured || from.output != output_place::alone)) break;
       label const start = with_input(mark);
-      for (std::int8_t saving = 0; saving < savings(c_, i); ++saving) save_stage(i, start, saving);
+      for (std::int8_t const saving : savings_) save_stage(i, start, saving);
       replay_run(i, start);
     }
   }
@@ -208,7 +218,8 @@ class pass {
   chain const& c_;
   replay_table const& replays_;
   label_grid grid_;
-  double slowed_s_;  // what the computation beside it loses by a byte that goes out and comes back
+  double slowed_s_;                   // what the computation beside it loses by a byte that goes out and comes back
+  std::vector<std::int8_t> savings_;  // of the stage at hand
   std::vector<std::vector<label>> labels_;
   std::vector<std::vector<std::int32_t>> cells_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <utility>
 
 namespace ferry::planning {
 
@@ -27,6 +29,7 @@ class dual {
     out_limit_ = c.d2h_bytes_per_s > 0 ? 1 / c.d2h_bytes_per_s : 0;
     in_limit_ = c.h2d_bytes_per_s > 0 ? 1 / c.h2d_bytes_per_s : 0;
     slowed_s_ = c.slowed_s_a_byte();
+    gather_pieces();
   }
 
   /// Seconds above the ideal time, for prices per byte of memory, of going out and of coming in.
@@ -40,19 +43,13 @@ class dual {
     double total = -memory * room_ - on_link * out_window_ - in * in_window_;
     if (out > on_link) total -= (out - on_link) * c_.host_bytes;
     double const again = 1 - in * c_.h2d_bytes_per_s;
-    auto const add = [&](double bytes, double rebuild_s) {
+    auto const add = [&](double bytes, double rebuild_s, double count) {
       double least = memory * bytes;
       if (rebuild_s < chain::unlimited) least = std::min(least, again * rebuild_s);
       if (link) least = std::min(least, (out + in + slowed_s_) * bytes);
-      total += least;
+      total += count * least;
     };
-    for (std::uint32_t i = 0; i < cut_; ++i) {
-      if (c_.pieces.empty()) {
-        add(c_.saved_bytes[i], c_.forward_s[i]);
-      } else {
-        for (auto const& piece : c_.pieces[i]) add(piece.bytes, piece.rebuild_s);
-      }
-    }
+    for (auto const& [piece, count] : pieces_) add(piece.first, piece.second, count);
     return total;
   }
 
@@ -76,6 +73,18 @@ class dual {
   }
 
  private:
+  /// What the stages before the cut save: most are alike, and equal pieces are priced once.
+  void gather_pieces() {
+    auto const add = [this](double bytes, double rebuild_s) { ++pieces_[{bytes, rebuild_s}]; };
+    for (std::uint32_t i = 0; i < cut_; ++i) {
+      if (c_.pieces.empty()) {
+        add(c_.saved_bytes[i], c_.forward_s[i]);
+      } else {
+        for (auto const& piece : c_.pieces[i]) add(piece.bytes, piece.rebuild_s);
+      }
+    }
+  }
+
   double search(std::array<double, 3>& price, std::size_t d, double most) const {
     double low = 0;
     double high = most;
@@ -87,7 +96,8 @@ class dual {
     for (int step = 0; step < 24; ++step) {
       double const a = low + (high - low) * 0.382;
       double const b = low + (high - low) * 0.618;
-      (at(a) < at(b) ? low : high) = at(a) < at(b) ? a : b;
+      bool const rises = at(a) < at(b);
+      (rises ? low : high) = rises ? a : b;
     }
     double best_at = 0.5 * (low + high);
     for (double const p : {0.0, most}) {
@@ -104,7 +114,8 @@ class dual {
   double in_window_ = 0;
   double out_limit_ = 0;
   double in_limit_ = 0;
-  double slowed_s_ = 0;  // by a ferried byte
+  double slowed_s_ = 0;                                 // by a ferried byte
+  std::map<std::pair<double, double>, double> pieces_;  // bytes and time to rebuild: how many
 };
 
 }  // namespace
