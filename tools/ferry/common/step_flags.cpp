@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
@@ -115,6 +116,11 @@ given_step load_step(step_flags const& flags) {
     for (auto const& item : segment.items) given.keep_all_bytes += item.bytes;
   }
   return given;
+}
+
+std::uint64_t quick_effort(profile const& step) noexcept {
+  constexpr std::size_t moves_of_segments = 60'000;  // a tenth of a second for 50 segments
+  return std::max<std::size_t>(1, moves_of_segments / std::max<std::size_t>(1, step.segments.size()));
 }
 
 std::optional<std::size_t> device_budget(step_flags const& flags, given_step const& given) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -47,6 +48,10 @@ struct given_step {
 
 /// Throws: `setting_error` that names the flag, `format_error` that names the file.
 [[nodiscard]] given_step load_step(step_flags const& flags);
+
+/// Moves of each search for a plan that is soon there: a move takes longer the longer the step is. As a number of
+/// moves, so that every command finds the same plan, on every machine.
+[[nodiscard]] std::uint64_t quick_effort(profile const& step) noexcept;
 
 /// Nothing if it is not given. Throws: `setting_error`, also for more than the device has.
 [[nodiscard]] std::optional<std::size_t> device_budget(step_flags const& flags, given_step const& given);

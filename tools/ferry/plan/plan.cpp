@@ -81,7 +81,7 @@ void print(plan_flags const& flags, given_step const& given, plan const& made) {
 
 exit_code plan_step(plan_flags const& flags) {
   auto const given = load_step(flags.step);
-  auto options = options_of(flags);
+  auto options = options_of(flags, given.step);
   auto const budget = device_budget(flags.step, given);
   if (!budget) throw setting_error("--budget BYTES is needed (12GiB, or 20%); --sweep 20 shows what budgets bring");
   options.budget_bytes = *budget;
@@ -132,14 +132,15 @@ void add_flags(CLI::App& command, plan_flags& into) {
   constexpr double an_hour_ms = 3'600'000;
   command
       .add_option("--time-limit-ms", into.time_limit_ms,
-                  "End the search then, with the best so far [500; with --case what its length deserves]")
+                  "End the search then, with the best so far [--effort; with --case what its length deserves]")
       ->type_name("MS")
       ->check(within(1.0, an_hour_ms))
       ->group(planning);
   constexpr std::uint64_t most_effort = 10'000'000;
   command
       .add_option("--effort", into.effort,
-                  "Search by so many moves instead of by the clock: the same plan on every machine (FERRY_PLAN_EFFORT)")
+                  "Search by so many moves instead of by the clock: the same plan on every machine (FERRY_PLAN_EFFORT) "
+                  "[60000 / segments, about a tenth of a second]")
       ->type_name("N")
       ->check(within<std::uint64_t>(1, most_effort))
       ->group(planning);
@@ -181,13 +182,16 @@ void add_flags(CLI::App& command, plan_flags& into) {
 
 }  // namespace
 
-plan_options options_of(plan_flags const& flags) {
+plan_options options_of(plan_flags const& flags, profile const& step) {
   plan_options options;
   options.insured = !flags.not_insured;
   options.link_derating = flags.derating;
   options.fragmentation_margin = flags.margin;
-  if (flags.time_limit_ms) options.time_limit_ms = *flags.time_limit_ms;
-  options.effort = flags.effort;
+  if (flags.time_limit_ms) {
+    options.time_limit_ms = *flags.time_limit_ms;
+  } else {
+    options.effort = flags.effort > 0 ? flags.effort : quick_effort(step);
+  }
   options.seed = flags.seed;
   return options;
 }

@@ -18,7 +18,7 @@ struct plan_flags {
   double derating = plan_options{}.link_derating;
   double margin = plan_options{}.fragmentation_margin;
   std::optional<double> time_limit_ms;
-  std::uint64_t effort = 0;  ///< moves of each search; 0: by the clock
+  std::uint64_t effort = 0;  ///< moves of each search; 0: not given
   std::uint64_t seed = 1;
   std::string plan_file, json_file;
   std::optional<std::string> why;  ///< empty: of every item
@@ -31,8 +31,8 @@ struct plan_flags {
   [[nodiscard]] bool silent() const noexcept { return plan_file == "-" || json_file == "-"; }
 };
 
-/// The budgets are left to the caller.
-[[nodiscard]] plan_options options_of(plan_flags const& flags);
+/// For this step; the budgets are left to the caller.
+[[nodiscard]] plan_options options_of(plan_flags const& flags, profile const& step);
 
 /// A chain of the planner cases, planned exactly as the file states it.
 [[nodiscard]] exit_code plan_case(plan_flags const& flags);

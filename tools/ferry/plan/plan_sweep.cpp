@@ -38,7 +38,8 @@ struct break_even {
 
 class sweep {
  public:
-  explicit sweep(plan_flags const& flags) : flags_(flags), given_(load_step(flags.step)), options_(options_of(flags)) {
+  explicit sweep(plan_flags const& flags)
+      : flags_(flags), given_(load_step(flags.step)), options_(options_of(flags, given_.step)) {
     options_.host_budget_bytes = host_budget(flags.step, given_).value_or(0);
   }
 
