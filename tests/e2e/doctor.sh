@@ -62,6 +62,34 @@ run doctor --model llama-3-8b --gpu a100-80 --context 2048 --batch 2 --zero 2 --
 expect_code 0
 expect_out "llama-3-8b: 32 layers, width 4096, 32 heads (8 of keys and values), hidden 14336"
 
+# What docs/tuning.md shows is what the command says.
+shown="$3/docs/tuning.md"
+run doctor "${shape[@]}" --dtype bf16 --gpu rtx4090
+expect_code 0
+mapfile -t rows < <(sed -n '/^Prescription  predicted/,/^```/p' "$shown" | grep -E '^  (peak|step|link|FERRY|  step|export)')
+((${#rows[@]} >= 8)) || complain "expected a prescription in docs/tuning.md"
+for row in "${rows[@]}"; do expect_out "$row"; done
+
+# Several GPUs: what they exchange, over what.
+run doctor "${shape[@]}" --gpu rtx4090 --zero 3 --ranks 4 --json several.json
+expect_code 0
+expect_out "each way over pcie at 12.2 GB/s"
+expect_out "by the 4 GPUs of a machine"
+expect_json several.json interconnect kind gbps exchanged_bytes exchange_us exposed_exchange_us slower_products
+run doctor "${shape[@]}" --gpu rtx4090 --zero 3 --ranks 4 --interconnect ethernet --interconnect-gbps 1.5
+expect_code 0
+expect_out "each way over ethernet at 1.5 GB/s"
+expect_out "the GPUs' exchange decides the step"
+
+# The plan of the prescription is what `ferry plan` finds.
+run doctor --model gpt --layers 12 --width 768 --heads 12 --context 1024 --batch 32 --gpu rtx3060 --json small.json
+run plan --gpt 12,768,12,1024,32 --gpu rtx3060 --budget "$(sed -n 's/.*"FERRY_BUDGET": "\(.*\)".*/\1/p' small.json)" \
+  --host-budget 52428MiB --json planned.json
+expect_code 0
+step_us() { sed -n "/$2/,\$p" "$1" | sed -n 's/.*"step_us": \([0-9.]*\).*/\1/p' | head -n 1; }
+[[ -n "$(step_us small.json prescription)" && "$(step_us small.json prescription)" == "$(step_us planned.json profile)" ]] ||
+  complain "expected one plan: $(step_us small.json prescription), $(step_us planned.json profile)"
+
 # Out-of-memory messages: from a file and a pipe, alone and with a model.
 cat >torch.log <<'LOG'
 step 17 loss 2.91
@@ -127,7 +155,8 @@ run doctor "${shape[@]}" --gpu t4 --reserve 16GiB
 expect_refusal "--reserve: 16.0 GiB is all of the 16.0 GiB that 't4' has; lower it"
 run doctor "${shape[@]}" --gpu t4 --host-memory much
 expect_refusal "--host-memory"
-for wrong in "--layers 0" "--layers x" "--batch -1" "--dtype int4" "--optimizer adam" "--zero 4" "--attention none" "--logits some"; do
+for wrong in "--layers 0" "--layers x" "--batch -1" "--dtype int4" "--optimizer adam" "--zero 4" "--attention none" "--logits some" \
+  "--interconnect string" "--interconnect-gbps 0"; do
   # shellcheck disable=SC2086  # a flag and its value
   run doctor --model gpt --gpu t4 $wrong
   expect_code 2

@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/step_flags.hpp"
 #include "doctor/doctor_text.hpp"
+#include "doctor/product_rate.hpp"
+#include "ferry/model_profile.hpp"
 #include "ferry/simulate.hpp"
 #include "plan/step_chain.hpp"
 
@@ -17,6 +21,8 @@ namespace ferry::command {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -42,6 +48,14 @@ question asked(model of, char const* gpu, training how = {}) {
 desk desk_with(model of, char const* gpu, std::size_t budget) {
   auto const on = named_hardware(gpu);
   return {.of = std::move(of), .how = {}, .on = on, .budget = budget, .host_budget = pinnable(on.host_bytes)};
+}
+
+/// Of eight GPUs that divide everything.
+desk shared_desk(interconnect between, int batch = 4) {
+  desk at = desk_with(gpt_1b(batch), "a100-40", 8 * gib);
+  at.how = {.zero = 3, .ranks = 8};
+  at.between = between;
+  return at;
 }
 
 /// What the real session does in virtual time.
@@ -92,6 +106,8 @@ TEST(DoctorForecast, KeepingAllTakesTheTimeOfTheStep) {
   ASSERT_TRUE(halves);
   EXPECT_EQ(halves->accumulate, 2);
   EXPECT_LT(halves->peak_bytes, 6 * kept->peak_bytes / 10);
+  EXPECT_GT(halves->step_us, kept->step_us) << "smaller products are slower";
+  EXPECT_LT(halves->step_us, 1.2 * kept->step_us);
   EXPECT_FALSE(keeping_all(desk_with(gpt_1b(2), "a100-40", kept->peak_bytes - 1), 2));
 }
 
@@ -108,6 +124,108 @@ TEST(DoctorForecast, PlansNeverExceedTheBudgetAndBeatTheRules) {
       EXPECT_LE(planned->step_us, 1.0001 * other->step_us);
     }
   }
+}
+
+/// Whoever asks `ferry plan` about the same step and budgets gets the same answer.
+TEST(DoctorForecast, ThePlanIsThatOfThePlanCommand) {
+  model small = *named_model("gpt2");
+  small.batch = 16;
+  desk const at = desk_with(completed(small), "rtx3060", 2 * gib);
+  auto const forecast = by_planner(at, at.of.batch);
+  ASSERT_TRUE(forecast);
+  auto const on = named_hardware("rtx3060");
+  auto const step = gpt_profile({.layers = 12, .width = 768, .heads = 12, .context = 1024, .batch = 16}, on);
+  auto const planned = make_plan(
+      step, on, {.budget_bytes = at.budget, .host_budget_bytes = at.host_budget, .effort = quick_effort(step)});
+  EXPECT_EQ(forecast->step_us, planned.step_us);
+  EXPECT_EQ(forecast->out_bytes, planned.offloaded_bytes);
+  EXPECT_EQ(forecast->host_bytes, planned.host.peak);
+  EXPECT_EQ(forecast->peak_bytes, planned.device.peak);
+}
+
+TEST(DoctorForecast, NoPlanBeatsTheBound) {
+  for (int const part : {8, 4}) {
+    desk const at = desk_with(gpt_1b(), "rtx4090", 4 * gib);
+    auto const made = by_planner(at, part);
+    ASSERT_TRUE(made);
+    EXPECT_LE(least_us(at, part), made->step_us);
+    EXPECT_GT(least_us(at, part), 0.8 * made->step_us);
+  }
+  EXPECT_FALSE(std::isfinite(least_us(desk_with(gpt_1b(), "rtx4090", gib / 8), 8)));
+}
+
+TEST(DoctorForecast, WithoutHostMemoryNothingIsFerried) {
+  desk at = desk_with(gpt_1b(), "a100-40", 8 * gib);
+  at.host_budget = 0;
+  auto const made = by_planner(at, 8);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->out_bytes, 0U);
+  EXPECT_FALSE(offloading(at, 8));
+}
+
+TEST(DoctorForecast, SmallerPartsMakeSlowerProducts) {
+  auto const on = named_hardware("a100-40");
+  model const of = gpt_1b(8);
+  EXPECT_EQ(slowdown_of_parts(of, on, 8), 1);
+  EXPECT_GT(slowdown_of_parts(of, on, 2), slowdown_of_parts(of, on, 4));
+  EXPECT_GT(slowdown_of_parts(of, on, 1), 1.05);
+  EXPECT_LT(slowdown_of_parts(of, on, 1), 1.3) << "2048 rows still fill a GPU";
+  model wide = of;
+  wide.context *= 8;
+  EXPECT_LT(slowdown_of_parts(wide, on, 1), slowdown_of_parts(of, on, 1)) << "rows count, not sequences";
+  EXPECT_GT(fixed_rows(on, precision::fp32), fixed_rows(on, precision::bf16)) << "weights of twice the bytes";
+}
+
+TEST(DoctorExchange, SendsWhatIsDivided) {
+  model const of = gpt_1b(4);
+  std::size_t const weights = 2 * parameters_of(of) / 8 * 7;
+  auto const near = [&](std::size_t bytes, std::size_t times) {
+    EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(times * weights), 100);
+  };
+  near(exchange_of(of, {.zero = 3, .ranks = 8}, 1).sum(), 3);
+  near(exchange_of(of, {.zero = 3, .ranks = 8}, 4).sum(), 12);
+  near(exchange_of(of, {.zero = 2, .ranks = 8}, 4).sum(), 5);
+  near(exchange_of(of, {.zero = 1, .ranks = 8}, 4).sum(), 2);
+  EXPECT_EQ(exchange_of(of, {}, 4).sum(), 0U);
+  EXPECT_EQ(exchange_of(of, {.optimizer = optimizer_kind::none, .zero = 1, .ranks = 8}, 1).sum(), 0U);
+}
+
+TEST(DoctorExchange, CostsWhatComputeDoesNotHide) {
+  auto const fast = by_planner(shared_desk({interconnect_kind::nvlink, 230}), 4);
+  auto const slow = by_planner(shared_desk({interconnect_kind::pcie, 2}), 4);
+  ASSERT_TRUE(fast && slow);
+  EXPECT_LT(fast->exposed_exchange_us, 0.05 * fast->exchange_us);
+  EXPECT_GT(slow->exposed_exchange_us, 0.5 * slow->exchange_us);
+  EXPECT_GT(slow->step_us, fast->step_us);
+  EXPECT_EQ(slow->exchanged_bytes, fast->exchanged_bytes);
+  EXPECT_GE(slow->step_us, slow->exchange_us) << "no step is shorter than what it sends";
+}
+
+TEST(DoctorExchange, TakesTheLinkFromOffloading) {
+  auto const at = shared_desk({interconnect_kind::pcie, 12});
+  part_of_step const part(at, 4);
+  EXPECT_LT(part.on.device_to_host.gbps, at.on.device_to_host.gbps - 1);
+  EXPECT_GT(part.on.device_to_host.gbps, at.on.device_to_host.gbps - 12.1);
+  part_of_step const apart(shared_desk({interconnect_kind::nvlink, 12}), 4);
+  EXPECT_EQ(apart.on.device_to_host.gbps, at.on.device_to_host.gbps);
+}
+
+TEST(DoctorExchange, IsSlowedByCopiesToTheHost) {
+  auto const of = exchange_of(gpt_1b(4), {.zero = 3, .ranks = 8}, 1);
+  interconnect const over{interconnect_kind::nvlink, 1};
+  EXPECT_NEAR(times_of(of, over, 0, 0, true).all_us / times_of(of, over, 0, 0, false).all_us, 1.1, 1e-9);
+}
+
+TEST(DoctorExchange, KnowsWhatGpusUsuallyHave) {
+  EXPECT_EQ(usual_interconnect(named_hardware("a100-80"), 8), interconnect_kind::nvlink);
+  EXPECT_EQ(usual_interconnect(named_hardware("h100-pcie"), 8), interconnect_kind::pcie);
+  EXPECT_EQ(usual_interconnect(named_hardware("rtx4090"), 2), interconnect_kind::pcie);
+  EXPECT_EQ(usual_interconnect(named_hardware("a100-80"), 16), interconnect_kind::ethernet);
+  for (auto const kind : {interconnect_kind::nvlink, interconnect_kind::pcie, interconnect_kind::ethernet}) {
+    EXPECT_EQ(interconnect_named(to_string(kind)), kind);
+    EXPECT_GT(usual_gbps(kind, named_hardware("rtx4090")), 0);
+  }
+  EXPECT_FALSE(interconnect_named("carrier pigeon"));
 }
 
 /// The quick bound, by three layers, is the planner's own: a plan exists with it, and with less none does.
@@ -167,12 +285,54 @@ TEST(Doctor, PlansWhereEverythingDoesNotFit) {
   EXPECT_EQ(made.advised->policy, "auto");
   EXPECT_EQ(made.advised->micro_batch, 8);
   EXPECT_LE(made.advised->peak_bytes, made.budget);
-  EXPECT_EQ(made.budget, 40 * gib - gib - made.memory.states.sum());
-  EXPECT_THAT(made.alternatives, SizeIs(2));
-  EXPECT_LE(made.alternatives[0].step_us, made.alternatives[1].step_us);
+  EXPECT_EQ(made.budget, (40 * gib - gib - made.memory.states.sum()) >> 20 << 20) << "as FERRY_BUDGET can say it";
+  ASSERT_THAT(made.alternatives, SizeIs(3));
+  EXPECT_LE(made.advised->step_us, 1.005 * made.alternatives[0].step_us);
+  EXPECT_LE(made.alternatives[0].step_us, 1.005 * made.alternatives[1].step_us);
   EXPECT_THAT(made.warnings, Contains(HasSubstr("offloading everything cannot be hidden")));
   EXPECT_THAT(made.warnings, Contains(HasSubstr("attention is already flash")));
-  EXPECT_THAT(made.warnings, Contains(HasSubstr("gradient accumulation is cheaper")));
+  EXPECT_THAT(made.warnings, Contains(HasSubstr("but for the order of sums")));
+}
+
+forecast one_that(char const* policy, double step_us, std::size_t out_bytes, int accumulate) {
+  forecast one;
+  one.policy = policy;
+  one.step_us = step_us;
+  one.out_bytes = out_bytes;
+  one.accumulate = accumulate;
+  return one;
+}
+
+TEST(Doctor, RanksByTimeAndThenByWhatIsNeeded) {
+  auto const all =
+      ranked({one_that("offload", 1000, 5, 1), one_that("auto", 1001, 0, 4), one_that("recompute", 1300, 0, 1),
+              one_that("sqrt", 1004, 0, 1), one_that("keep", 1100, 0, 1)});
+  std::vector<std::string> order;
+  for (auto const& one : all) order.push_back(one.policy);
+  EXPECT_THAT(order, ::testing::ElementsAre("sqrt", "auto", "offload", "keep", "recompute"));
+}
+
+TEST(Doctor, NeverPrescribesWhatOneOfItsAlternativesBeats) {
+  for (char const* gpu : {"rtx4090", "rtx3060", "a100-40", "t4"}) {
+    for (int const batch : {1, 6, 8}) {
+      model of = gpt_1b(batch);
+      of.layers = 12;
+      auto const made = prescribe(asked(of, gpu, {.optimizer = optimizer_kind::adamw8bit}));
+      if (!made.advised) continue;
+      EXPECT_THAT(made.alternatives, Each(Field(&forecast::step_us, ::testing::Ge(made.advised->step_us / 1.005))))
+          << gpu << batch;
+    }
+  }
+}
+
+TEST(Doctor, ShowsWhatTheGpusOfAMachinePinTogether) {
+  auto const made = prescribe(asked(gpt_1b(16), "rtx4090", {.zero = 3, .ranks = 4}));
+  ASSERT_TRUE(made.advised);
+  ASSERT_GT(made.advised->host_bytes, 0U);
+  EXPECT_GT(made.advised->exchanged_bytes, 0U);
+  auto const text = text_of_prescription(made);
+  EXPECT_THAT(text, HasSubstr("by the 4 GPUs of a machine"));
+  EXPECT_THAT(text, HasSubstr("each way over pcie at "));
 }
 
 TEST(Doctor, SaysSoWhereActivationsAreNotTheProblem) {
@@ -247,7 +407,9 @@ TEST(Doctor, TheJsonHasWhatTheTextHas) {
   EXPECT_EQ(all["memory"]["activations"].size(), made.memory.activations.operations.size());
   EXPECT_EQ(all["prescription"]["policy"], "auto");
   EXPECT_EQ(all["prescription"]["step_us"], made.advised->step_us);
-  EXPECT_EQ(all["alternatives"].size(), 2U);
+  EXPECT_EQ(all["alternatives"].size(), 3U);
+  EXPECT_EQ(all["interconnect"]["kind"], "nvlink");
+  EXPECT_EQ(all["prescription"]["exchanged_bytes"], 0);
   EXPECT_EQ(all["variables"]["FERRY_POLICY"], "auto");
   EXPECT_EQ(all["warnings"].size(), made.warnings.size());
   auto const text = text_of_prescription(made);

@@ -104,6 +104,21 @@ std::size_t bytes_of(char const* flag, std::optional<std::string> const& text, s
   }
 }
 
+void add_interconnect_flags(CLI::App& command, doctor_flags& into) {
+  command
+      .add_option("--interconnect", into.interconnect,
+                  "Between the GPUs: nvlink, pcie or ethernet [as such GPUs usually have; above 8, ethernet]")
+      ->check(CLI::IsMember(std::vector<std::string>{"nvlink", "pcie", "ethernet"}))
+      ->group("Hardware");
+  constexpr double most_gbps = 1e4;
+  command
+      .add_option("--interconnect-gbps", into.interconnect_gbps,
+                  "GB/s that each GPU sends over it, and receives, while all are at work [assumed]")
+      ->type_name("X")
+      ->check(within(0.01, most_gbps))
+      ->group("Hardware");
+}
+
 }  // namespace
 
 void add_doctor_flags(CLI::App& command, doctor_flags& into) {
@@ -118,6 +133,7 @@ void add_doctor_flags(CLI::App& command, doctor_flags& into) {
   command.add_option("--reserve", into.reserve, "Device bytes that are nobody's: context, workspaces, gaps [1GiB]")
       ->type_name("BYTES")
       ->group("Hardware");
+  add_interconnect_flags(command, into);
   add_file_flag(command, "--oom", into.oom_file, "An out-of-memory message, PyTorch's or Ferry's; - is standard input",
                 "Message");
   add_file_flag(command, "--json", into.json_file, "Write the answer here, as JSON; - is standard output", "Output");
@@ -171,6 +187,8 @@ question question_of(doctor_flags const& flags) {
   constexpr std::size_t gib = std::size_t{1} << 30;
   asked.reserve = bytes_of("--reserve", flags.reserve, gib);
   asked.host_memory = bytes_of("--host-memory", flags.host_memory, asked.on.host_bytes);
+  if (flags.interconnect) asked.between = interconnect_named(*flags.interconnect);
+  asked.between_gbps = flags.interconnect_gbps;
   if (asked.reserve >= asked.on.device_bytes) {
     throw setting_error(fmt::format("--reserve: {} is all of the {} that '{}' has; lower it",
                                     format_bytes(asked.reserve), format_bytes(asked.on.device_bytes), asked.on.name));

@@ -25,7 +25,8 @@ struct doctor_flags {
   int ranks = 1;
   std::string logits = "portions";
   hardware_flags machine;
-  std::optional<std::string> host_memory, reserve;
+  std::optional<std::string> host_memory, reserve, interconnect;
+  std::optional<double> interconnect_gbps;
   std::string oom_file, json_file;
 };
 

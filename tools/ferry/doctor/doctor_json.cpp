@@ -85,7 +85,11 @@ json json_of(forecast const& of) {
           {"recomputed", std::move(recomputed)},
           {"waiting_us", of.waiting_us},
           {"out_bytes", of.out_bytes},
-          {"in_bytes", of.in_bytes}};
+          {"in_bytes", of.in_bytes},
+          {"slower_products", of.slower_products},
+          {"exchanged_bytes", of.exchanged_bytes},
+          {"exchange_us", of.exchange_us},
+          {"exposed_exchange_us", of.exposed_exchange_us}};
 }
 
 }  // namespace
@@ -110,6 +114,7 @@ json json_of_prescription(prescription const& made) {
   all["budget_bytes"] = made.budget;
   all["least_bytes"] = made.least_bytes;
   all["prescription"] = made.advised ? json_of(*made.advised) : json();
+  all["interconnect"] = {{"kind", to_string(made.between.kind)}, {"gbps", made.between.gbps}};
   all["alternatives"] = json::array();
   for (auto const& one : made.alternatives) all["alternatives"].push_back(json_of(one));
   all["policies_that_do_not_fit"] = made.unfit;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/printable.hpp"
@@ -96,7 +97,17 @@ std::string name_of(forecast const& one) {
   return name;
 }
 
-void add_forecast(page& to, forecast const& one, std::size_t budget) {
+/// What all GPUs of a machine pin, where there are several.
+std::string words_of_node(prescription const& made, forecast const& one) {
+  int const ranks = made.instead ? made.instead->ranks : made.asked.how.ranks;
+  int const together = std::min(ranks, gpus_of_a_machine);
+  if (together < 2 || one.host_bytes == 0) return {};
+  return fmt::format("; {} by the {} GPUs of a machine", format_bytes(one.host_bytes * static_cast<unsigned>(together)),
+                     together);
+}
+
+void add_forecast(page& to, prescription const& made, forecast const& one) {
+  std::size_t const budget = made.budget;
   to.line("  peak           {:>10}   of {} for activations", format_bytes(one.peak_bytes), format_bytes(budget));
   to.line("  step           {:>10}   {} against unlimited memory", words_of_time(one.step_us),
           signed_percent(one.overhead()));
@@ -104,7 +115,16 @@ void add_forecast(page& to, forecast const& one, std::size_t budget) {
           100 * one.recompute_flops_share);
   to.line("  link           {:>10}   out, {} in; compute waits {}", format_bytes(one.out_bytes),
           format_bytes(one.in_bytes), words_of_time(one.waiting_us));
-  to.line("  host           {:>10}   pinned", format_bytes(one.host_bytes));
+  to.line("  host           {:>10}   pinned{}", format_bytes(one.host_bytes), words_of_node(made, one));
+  if (one.accumulate > 1) {
+    to.line("  products       {:>10}   longer than in the whole batch",
+            fmt::format("{:.1f}%", 100 * (one.slower_products - 1)));
+  }
+  if (one.exchanged_bytes > 0) {
+    to.line("  exchange       {:>10}   each way over {} at {:.3g} GB/s: {}, of which {} not hidden",
+            format_bytes(one.exchanged_bytes), to_string(made.between.kind), made.between.gbps,
+            words_of_time(one.exchange_us), words_of_time(one.exposed_exchange_us));
+  }
 }
 
 void add_prescription(page& to, prescription const& made) {
@@ -128,13 +148,13 @@ void add_prescription(page& to, prescription const& made) {
   }
   to.heading("Prescription" + (with.empty() ? "" : " " + with), "predicted");
   to.line("  {}", in(colour::good, name_of(*made.advised)));
-  add_forecast(to, *made.advised, made.budget);
+  add_forecast(to, made, *made.advised);
   to.heading("Alternatives", "predicted");
   for (auto const& one : made.alternatives) {
     to.line("  {}", name_of(one));
-    to.line("    step {} ({}), peak {}, recompute {:.1f}% of FLOPs, link {} out, host {}", words_of_time(one.step_us),
+    to.line("    step {} ({}), peak {}, recompute {:.1f}% of FLOPs, link {} out, host {}{}", words_of_time(one.step_us),
             signed_percent(one.overhead()), format_bytes(one.peak_bytes), 100 * one.recompute_flops_share,
-            format_bytes(one.out_bytes), format_bytes(one.host_bytes));
+            format_bytes(one.out_bytes), format_bytes(one.host_bytes), words_of_node(made, one));
   }
   for (auto const& policy : made.unfit) to.line("  FERRY_POLICY={} does not fit", policy);
   to.heading("Room", "the other sizes unchanged");

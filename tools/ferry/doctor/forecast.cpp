@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "common/step_flags.hpp"
+#include "doctor/product_rate.hpp"
 #include "ferry/error.hpp"
 #include "plan/chain_simulator.hpp"
 #include "plan/lower_bound.hpp"
@@ -16,46 +19,35 @@ namespace ferry::command {
 
 namespace {
 
-// A search beyond the first plan gains little here, and an answer is wanted at once.
-constexpr double search_ms = 1;
-
 /// Of as many sequences as a part has.
 model part_of(model of, int micro_batch) {
   of.batch = micro_batch;
   return of;
 }
 
-plan_options options_of(desk const& at) {
-  return {.budget_bytes = at.budget,
-          .host_budget_bytes = at.host_budget,
-          .insured = false,  // an insured plan costs at most 3% more, and takes as long to find again
-          .time_limit_ms = search_ms};
+plan_options options_of(desk const& at, profile const& step) {
+  return {.budget_bytes = at.budget, .host_budget_bytes = at.host_budget, .effort = quick_effort(step)};
 }
 
-/// Of a step in equal parts, one after the other.
-forecast in_parts(desk const& at, profile const& part, std::string policy, int micro_batch) {
-  forecast made;
-  made.policy = std::move(policy);
-  made.micro_batch = micro_batch;
-  made.accumulate = at.of.batch / micro_batch;
-  made.unlimited_us = micro_batch == at.of.batch ? unlimited_us(part) : unlimited_us(step_of(at.of, at.how, at.on));
-  return made;
+double backward_us_of(profile const& step) {
+  double sum = 0;
+  for (auto const& segment : step.segments) sum += segment.backward_us;
+  return sum;
 }
 
-forecast from_plan(desk const& at, profile const& part, plan const& planned, std::string policy, int micro_batch) {
-  forecast made = in_parts(at, part, std::move(policy), micro_batch);
-  double const times = made.accumulate;
+forecast from_plan(desk const& at, part_of_step const& part, plan const& planned, std::string policy) {
+  forecast made = forecast_of(at, part, std::move(policy), planned.step_us, planned.offloaded_bytes > 0);
+  auto const times = static_cast<std::size_t>(part.accumulate);
   made.peak_bytes = planned.device.peak;
   made.host_bytes = planned.host.peak;
-  made.step_us = times * planned.step_us;
-  made.recompute_us = times * planned.recompute_us;
-  made.waiting_us = times * planned.waiting_us;
-  made.out_bytes = planned.offloaded_bytes * static_cast<std::size_t>(made.accumulate);
-  made.in_bytes = planned.fetched_bytes * static_cast<std::size_t>(made.accumulate);
+  made.recompute_us = part.accumulate * planned.recompute_us;
+  made.waiting_us = part.accumulate * planned.waiting_us;
+  made.out_bytes = planned.offloaded_bytes * times;
+  made.in_bytes = planned.fetched_bytes * times;
   made.recomputed = planned.recomputed;
   double flops = 0;
   for (auto const& one : planned.recomputed) flops += one.flops;
-  made.recompute_flops_share = flops / flops_of(part_of(at.of, micro_batch), part);
+  made.recompute_flops_share = flops / flops_of(part.of, part.step);
   return made;
 }
 
@@ -70,12 +62,9 @@ void count_rebuilding(std::vector<recompute_share>& in, profile_item const& item
 /// A step for which plans are made by a rule and simulated, one after the other.
 class rule_book {
  public:
-  rule_book(desk const& at, int micro_batch)
-      : at_(at),
-        micro_batch_(micro_batch),
-        part_(step_of(part_of(at.of, micro_batch), at.how, at.on)),
-        how_(options_of(at)) {
-    posed_.of = std::make_unique<planning::step_chain>(planning::make_step_chain(part_, at.on, how_, false));
+  rule_book(desk const& at, int micro_batch) : at_(at), part_(at, micro_batch), how_(options_of(at, part_.step)) {
+    how_.insured = false;
+    posed_.of = std::make_unique<planning::step_chain>(planning::make_step_chain(part_.step, part_.on, how_, false));
     posed_.solver = std::make_unique<planning::chain_solver>(posed_.of->problem);
     simulator_.emplace(posed_.solver->problem(), posed_.solver->replays());
   }
@@ -94,13 +83,12 @@ class rule_book {
     posed_.found.feasible = true;
     posed_.found.plan = std::move(plan);
     posed_.found.seconds = taken;
-    return from_plan(at_, part_, planning::write_plan(part_, at_.on, how_, posed_), policy, micro_batch_);
+    return from_plan(at_, part_, planning::write_plan(part_.step, part_.on, how_, posed_), policy);
   }
 
  private:
   desk const& at_;
-  int micro_batch_;
-  profile part_;
+  part_of_step part_;
   plan_options how_;
   planning::solved_step posed_;
   std::optional<planning::chain_simulator> simulator_;
@@ -191,33 +179,69 @@ double flops_of(model const& of, profile const& step) {
   return 3 * forward;  // backward: one product for each operand's gradient
 }
 
+part_of_step::part_of_step(desk const& at, int micro_batch)
+    : of(part_of(at.of, micro_batch)),
+      accumulate(at.of.batch / micro_batch),
+      slower_products(slowdown_of_parts(at.of, at.on, micro_batch)),
+      on(for_parts(at.on, at.of, micro_batch)),
+      step(step_of(of, at.how, on)),
+      exchanged(exchange_of(at.of, at.how, accumulate)) {
+  for (auto const& segment : step.segments) forward_us += accumulate * segment.forward_us;
+  on = beside_exchange(std::move(on), exchanged, at.between, forward_us, accumulate * backward_us_of(step));
+  if (at.host_budget == 0) on.device_to_host.gbps = on.host_to_device.gbps = 0;
+}
+
+forecast forecast_of(desk const& at, part_of_step const& part, std::string policy, double part_us, bool ferrying) {
+  forecast made;
+  made.policy = std::move(policy);
+  made.micro_batch = part.of.batch;
+  made.accumulate = part.accumulate;
+  made.slower_products = part.slower_products;
+  made.unlimited_us = unlimited_us(step_of(at.of, at.how, at.on));
+  double const computing_us = part.accumulate * part_us;
+  auto const times = times_of(part.exchanged, at.between, part.forward_us, computing_us - part.forward_us, ferrying);
+  made.exchanged_bytes = part.exchanged.sum();
+  made.exchange_us = times.all_us;
+  made.exposed_exchange_us = times.exposed_us;
+  made.step_us = computing_us + times.exposed_us;
+  return made;
+}
+
 std::optional<forecast> keeping_all(desk const& at, int micro_batch) {
-  model const of = part_of(at.of, micro_batch);
-  profile const part = step_of(of, at.how, at.on);
-  std::size_t const peak = activations_of(of, part).sum();
+  part_of_step const part(at, micro_batch);
+  std::size_t const peak = activations_of(part.of, part.step).sum();
   if (peak > at.budget) return std::nullopt;
-  forecast made = in_parts(at, part, "keep", micro_batch);
+  forecast made = forecast_of(at, part, "keep", unlimited_us(part.step), false);
   made.peak_bytes = peak;
-  made.step_us = made.accumulate * unlimited_us(part);
   return made;
 }
 
 std::optional<forecast> by_planner(desk const& at, int micro_batch) {
-  profile const part = step_of(part_of(at.of, micro_batch), at.how, at.on);
+  part_of_step const part(at, micro_batch);
   double const as_it_is = 1;
-  auto const made = make_plans(part, at.on, options_of(at), {&as_it_is, 1});
+  auto const made = make_plans(part.step, part.on, options_of(at, part.step), {&as_it_is, 1});
   if (!made.front()) return std::nullopt;
-  return from_plan(at, part, *made.front(), "auto", micro_batch);
+  return from_plan(at, part, *made.front(), "auto");
+}
+
+double least_us(desk const& at, int micro_batch) {
+  part_of_step const part(at, micro_batch);
+  if (least_bytes_of(part.of, at.how, at.on) > at.budget) return std::numeric_limits<double>::infinity();
+  auto options = options_of(at, part.step);
+  options.insured = false;
+  auto const chain = planning::make_step_chain(part.step, part.on, options, false).problem;
+  constexpr double us = 1e6;
+  return forecast_of(at, part, "", us * planning::lower_bound_s(chain), false).step_us;
 }
 
 std::optional<forecast> recomputing(desk const& at, int micro_batch) {
-  model const of = part_of(at.of, micro_batch);
-  profile const part = step_of(of, at.how, at.on);
-  forecast made = in_parts(at, part, "recompute", micro_batch);
+  part_of_step const part(at, micro_batch);
   double flops = 0;
   double recipes_us = 0;
   std::size_t inputs = 0;
-  for (auto const& segment : part.segments) {
+  std::size_t peak = 0;
+  std::vector<recompute_share> recomputed;
+  for (auto const& segment : part.step.segments) {
     std::size_t inside = 0;
     for (auto const& item : segment.items) {
       if (item.name == "x") {
@@ -227,14 +251,16 @@ std::optional<forecast> recomputing(desk const& at, int micro_batch) {
       inside += item.bytes;
       recipes_us += *item.recipe_us;
       flops += item.recipe_flops;
-      count_rebuilding(made.recomputed, item);
+      count_rebuilding(recomputed, item);
     }
-    made.peak_bytes = std::max(made.peak_bytes, inputs + inside + segment.backward_scratch_bytes);
+    peak = std::max(peak, inputs + inside + segment.backward_scratch_bytes);
   }
-  if (made.peak_bytes > at.budget) return std::nullopt;
-  made.recompute_us = made.accumulate * recipes_us;
-  made.recompute_flops_share = flops / flops_of(of, part);
-  made.step_us = made.accumulate * (unlimited_us(part) + recipes_us);
+  if (peak > at.budget) return std::nullopt;
+  forecast made = forecast_of(at, part, "recompute", unlimited_us(part.step) + recipes_us, false);
+  made.peak_bytes = peak;
+  made.recomputed = std::move(recomputed);
+  made.recompute_us = part.accumulate * recipes_us;
+  made.recompute_flops_share = flops / flops_of(part.of, part.step);
   return made;
 }
 
@@ -255,7 +281,7 @@ std::optional<forecast> offloading(desk const& at, int micro_batch) {
     return made;
   };
   std::size_t most = rules.stages();
-  if (!rules.fits(first_ferried(most))) return std::nullopt;
+  if (at.host_budget == 0 || !rules.fits(first_ferried(most))) return std::nullopt;
   std::size_t least = 0;
   while (most - least > 1) {
     std::size_t const middle = least + (most - least) / 2;
@@ -266,6 +292,14 @@ std::optional<forecast> offloading(desk const& at, int micro_batch) {
 
 std::size_t least_bytes(desk const& at, int micro_batch) {
   return least_bytes_of(part_of(at.of, micro_batch), at.how, at.on);
+}
+
+std::vector<int> parts_of(int batch) {
+  std::vector<int> parts;
+  for (int part = batch; part > 0; --part) {
+    if (batch % part == 0) parts.push_back(part);
+  }
+  return parts;
 }
 
 int largest_part_kept(desk const& at) {

@@ -18,10 +18,15 @@ struct question {
   model of;
   training how;
   hardware on;
-  std::size_t reserve = 0;      ///< device bytes that are nobody's: context, workspaces, gaps
-  std::size_t host_memory = 0;  ///< of the machine, for this GPU
-  bool bf16 = true;             ///< the GPU has it
+  std::size_t reserve = 0;                     ///< device bytes that are nobody's: context, workspaces, gaps
+  std::size_t host_memory = 0;                 ///< of the machine, for this GPU
+  bool bf16 = true;                            ///< the GPU has it
+  std::optional<interconnect_kind> between{};  ///< the GPUs; what such GPUs usually have if it is not said
+  std::optional<double> between_gbps{};
 };
+
+/// Between the GPUs that share as `how` says.
+[[nodiscard]] interconnect interconnect_of(question const& asked, training const& how) noexcept;
 
 /// Another way to hold weights, gradients and optimizer.
 struct remedy {
@@ -43,7 +48,8 @@ struct prescription {
   std::size_t least_bytes = 0;         ///< that some schedule of the whole batch exists with
   std::size_t least_bytes_of_one = 0;  ///< and of one sequence
   std::optional<forecast> advised;
-  std::vector<forecast> alternatives;  ///< the best first
+  std::vector<forecast> alternatives;  ///< the best first: of each policy, whole and in parts
+  interconnect between{};              ///< what the GPUs exchange over
   std::vector<std::string> unfit;      ///< policies that do not fit
   largest batch;
   largest context;
@@ -54,6 +60,9 @@ struct prescription {
 };
 
 [[nodiscard]] prescription prescribe(question const& asked);
+
+/// The best first: by time, and where that is within half a percent by what it needs of link, host memory and trainer.
+[[nodiscard]] std::vector<forecast> ranked(std::vector<forecast> all);
 
 /// What of the host's memory may be pinned.
 [[nodiscard]] std::size_t pinnable(std::size_t host_memory) noexcept;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/timeline.hpp"
+#include "doctor/product_rate.hpp"
 #include "ferry/config.hpp"
 
 namespace ferry::command {
@@ -90,21 +91,37 @@ std::optional<std::string> about_host(prescription const& made) {
                      format_bytes(saved), format_bytes(has));
 }
 
+/// What parts of a batch cost and change, where some are advised or would do.
 std::optional<std::string> about_accumulation(prescription const& made) {
   if (!made.advised) return std::nullopt;
+  forecast const* parts = made.advised->accumulate > 1 ? &*made.advised : nullptr;
   for (auto const& other : made.alternatives) {
-    bool const cheaper = other.step_us < 0.99 * made.advised->step_us;
-    if (other.accumulate <= made.advised->accumulate || !cheaper) continue;
-    return fmt::format(
-        "gradient accumulation is cheaper: {} micro-batches of {} {} and take {} a step, {} less than the "
-        "prescription; "
-        "worth it as long as a micro-batch of {} tokens still fills the GPU",
-        other.accumulate, other.micro_batch,
-        other.policy == "keep" ? "keep everything" : fmt::format("need less of it (FERRY_POLICY={})", other.policy),
-        words_of_time(other.step_us), percent(1 - other.step_us / made.advised->step_us),
-        static_cast<long>(other.micro_batch) * made.asked.of.context);
+    if (parts == nullptr && other.accumulate > 1) parts = &other;
   }
-  return std::nullopt;
+  if (parts == nullptr) return std::nullopt;
+  auto const& of = made.asked.of;
+  return fmt::format(
+      "{} micro-batches ask the trainer to run forward and backward {} times and the optimizer once; gradients are "
+      "those "
+      "of the whole batch but for the order of sums. Products of {} rows are taken to last {} longer for their work "
+      "than "
+      "those of {} (time as of {:.0f} more rows): measure that, it decides between this and larger parts",
+      parts->accumulate, parts->accumulate, static_cast<long>(parts->micro_batch) * of.context,
+      percent(parts->slower_products - 1), static_cast<long>(of.batch) * of.context,
+      fixed_rows(made.asked.on, of.numbers));
+}
+
+std::optional<std::string> about_exchange(prescription const& made) {
+  if (!made.advised || made.advised->exchanged_bytes == 0) return std::nullopt;
+  auto const& one = *made.advised;
+  constexpr double much = 0.02;
+  if (one.exposed_exchange_us < much * one.step_us) return std::nullopt;
+  return fmt::format(
+      "the GPUs' exchange decides the step: {} each way over {} at {:.3g} GB/s take {}, of which compute hides {}; "
+      "{}fewer micro-batches, a lower ZeRO stage or adapters send less",
+      format_bytes(one.exchanged_bytes), to_string(made.between.kind), made.between.gbps,
+      words_of_time(one.exchange_us), words_of_time(one.exchange_us - one.exposed_exchange_us),
+      made.between.shares_the_link() && one.out_bytes > 0 ? "offloading shares its lanes; " : "");
 }
 
 std::optional<std::string> about_logits(prescription const& made) {
@@ -136,6 +153,7 @@ std::vector<std::string> warnings_of(prescription const& made, profile const& st
                               made.asked.on.name));
   }
   add(about_accumulation(made));
+  add(about_exchange(made));
   add(about_offload(made, step));
   add(about_flash(made, step));
   add(about_explicit(made, step));
@@ -147,9 +165,10 @@ std::vector<std::string> warnings_of(prescription const& made, profile const& st
 std::vector<std::string> assumptions_of(prescription const& made) {
   auto const& on = made.asked.on;
   std::vector<std::string> all{
-      fmt::format("times by formula: {:g} TFLOP/s of products and {:g} GB/s of memory are sustained, whatever the "
-                  "sizes; kernels overlap nothing",
-                  on.tflops, on.memory_gbps),
+      fmt::format(
+          "times by formula: {:g} TFLOP/s of products in the whole batch, {:g} GB/s of memory; in parts of it a "
+          "product of R rows takes as long as one of R + {:.0f} would; kernels overlap nothing",
+          on.tflops, on.memory_gbps, fixed_rows(on, made.asked.of.numbers)),
       fmt::format("the link moves {:g} GB/s out and {:g} GB/s in, of which {} are planned with", on.device_to_host.gbps,
                   on.host_to_device.gbps, percent(link_derating)),
       fmt::format("{} of device memory are nobody's: CUDA context, cuBLAS workspace, gaps (--reserve)",
@@ -160,8 +179,15 @@ std::vector<std::string> assumptions_of(prescription const& made) {
                   made.asked.of.numbers == precision::fp32 ? "weights and gradients in fp32"
                                                            : "weights and gradients too, with an fp32 copy of the "
                                                              "weights in the optimizer"),
-      "no time for the optimizer's step, for loading data or for other GPUs",
+      "no time for the optimizer's step or for loading data",
   };
+  if (made.advised && made.advised->exchanged_bytes > 0) {
+    all.push_back(
+        fmt::format("GPUs exchange {:.3g} GB/s each way over {} (--interconnect, --interconnect-gbps), a tenth slower "
+                    "beside copies to "
+                    "the host; all of it but the first block's travels behind compute as far as there is any",
+                    made.between.gbps, to_string(made.between.kind)));
+  }
   return all;
 }
 
