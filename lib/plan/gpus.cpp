@@ -139,6 +139,29 @@ std::string essence(std::string_view name) {
   return all.substr(0, name_chars);
 }
 
+/// "m1" to "m9", alone or "pro", "max" or "ultra".
+bool is_apple(std::string_view asked) {
+  if (asked.starts_with("apple")) return true;
+  if (asked.size() < 2 || asked[0] != 'm' || asked[1] < '1' || asked[1] > '9') return false;
+  constexpr std::array<std::string_view, 4> kinds{"", "pro", "max", "ultra"};
+  return std::ranges::find(kinds, asked.substr(2)) != kinds.end();
+}
+
+/// Who makes it, of makers whose accelerators know no CUDA; empty for all else.
+std::string_view maker_without_cuda(std::string_view asked) {
+  if (is_apple(asked)) return "Apple";
+  auto const numbered = [&](std::string_view series) {
+    return asked.starts_with(series) && asked.size() > series.size() && asked[series.size()] >= '0' &&
+           asked[series.size()] <= '9';
+  };
+  auto const begins = [&](auto... starts) { return (asked.starts_with(starts) || ...); };
+  if (begins("amd", "instinct", "radeon") || numbered("mi") || numbered("rx")) return "AMD";
+  if (begins("intel", "gaudi", "arca", "arcb")) return "Intel";
+  if (begins("tpu", "googletpu")) return "Google";
+  if (begins("trainium", "inferentia", "aws")) return "Amazon";
+  return {};
+}
+
 /// Letters to insert, remove or replace.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -239,6 +262,12 @@ gpu const& gpu_catalogue::find(std::string_view name) const {
   for (auto const& one : all_) {
     bool const known = std::ranges::any_of(one.also, [&](std::string const& other) { return essence(other) == asked; });
     if (!asked.empty() && known) return one;
+  }
+  if (auto const maker = maker_without_cuda(asked); !maker.empty()) {
+    throw invalid_argument(fmt::format(
+        "{} is made by {}, and Ferry runs on CUDA GPUs alone, which NVIDIA makes: give one of {}; figures for another "
+        "go into a file of GPUs (docs/formats.md)",
+        support::quoted(name), maker, fmt::join(names(), ", ")));
   }
   auto const like = nearest(name);
   throw invalid_argument(fmt::format("there is no hardware {}: {}{}{}give one of {}", support::quoted(name),

@@ -54,7 +54,7 @@ class gpu_catalogue {
   void read(std::filesystem::path const& file);
 
   /// However it is written: "rtx4090", "RTX 4090", "4090", "NVIDIA A100-SXM4-80GB".
-  /// Throws: `invalid_argument` that suggests the nearest names.
+  /// Throws: `invalid_argument` that suggests the nearest names, or says whose accelerators have no CUDA.
   [[nodiscard]] gpu const& find(std::string_view name) const;
   /// The known names most like it, the nearest first; at most three, none if nothing is like it.
   [[nodiscard]] std::vector<std::string> nearest(std::string_view name) const;

@@ -133,8 +133,10 @@ run doctor "${shape[@]}" --gpu abacus --gpus bad.json
 expect_failure "'bad.json': gpus[0].memory_gbps.sustained: is 9000, above the peak; give at most 1000"
 
 # Wrong flags.
-run doctor "${shape[@]}" --gpu rtx4080
-expect_refusal "--gpu: there is no hardware 'rtx4080': did you mean rtx4090? Else give one of a100-40"
+run doctor "${shape[@]}" --gpu rtx4095
+expect_refusal "--gpu: there is no hardware 'rtx4095': did you mean rtx4090? Else give one of a100-40"
+run doctor "${shape[@]}" --gpu mi300x
+expect_refusal "--gpu: 'mi300x' is made by AMD, and Ferry runs on CUDA GPUs alone"
 run doctor --gpu t4
 expect_refusal "say which model: give --model gpt or llama with its sizes, or a Hugging Face config.json"
 run doctor "${shape[@]}"

@@ -37,14 +37,18 @@ void add(gpu_catalogue& to, std::string const& text) {
 
 TEST(Gpus, ShipsWhatPeopleHave) {
   auto const known = gpu_catalogue::shipped();
-  EXPECT_THAT(known.names(), IsSupersetOf({"a100-40", "a100-80", "h100-pcie", "h100-sxm", "l4", "l40s", "t4", "v100-16",
-                                           "v100-32", "rtx3060", "rtx3090", "rtx4090", "rtx5090", "laptop"}));
+  EXPECT_THAT(known.names(),
+              IsSupersetOf({"a100-40", "a100-80", "h100-pcie", "h100-sxm", "l4",      "l40s",    "t4",
+                            "v100-16", "v100-32", "rtx3060",   "rtx3090",  "rtx4070", "rtx4080", "rtx4090",
+                            "rtx5090", "laptop",  "a10g",      "a6000",    "h200",    "gh200",   "b200"}));
   for (auto const& one : known.all()) {
     // What one would call implausible: a share of the peak below a third, or a link beyond its raw rate.
     EXPECT_GT(one.half_tflops.sustained, one.half_tflops.peak / 3) << one.name;
     EXPECT_GT(one.memory_gbps.sustained, 0.8 * one.memory_gbps.peak) << one.name;
     EXPECT_LT(one.fp32_tflops.peak, one.half_tflops.peak) << one.name;
-    double const raw = one.pcie_lanes * 0.985 * (1U << (one.pcie_generation - 3));
+    constexpr double nvlink_c2c = 450;
+    double const pcie = one.pcie_lanes * 0.985 * (1U << (one.pcie_generation - 3));
+    double const raw = one.name == "gh200" ? nvlink_c2c : pcie;
     EXPECT_LT(one.device_to_host.gbps, 0.9 * raw) << one.name;
     EXPECT_GT(one.host_to_device.gbps, 0.7 * raw) << one.name;
   }
@@ -84,6 +88,14 @@ TEST(Gpus, AreFoundHoweverTheyAreWritten) {
   EXPECT_EQ(known.find("NVIDIA A100-SXM4-80GB").name, "a100-80");
   EXPECT_EQ(known.find("A100-PCIE-40GB").name, "a100-40");
   EXPECT_EQ(known.find("NVIDIA H100 80GB HBM3").name, "h100-sxm");
+  EXPECT_EQ(known.find("NVIDIA H200").name, "h200");
+  EXPECT_EQ(known.find("NVIDIA GH200 480GB").name, "gh200");
+  EXPECT_EQ(known.find("NVIDIA B200").name, "b200");
+  EXPECT_EQ(known.find("NVIDIA A10G").name, "a10g");
+  EXPECT_EQ(known.find("NVIDIA RTX A6000").name, "a6000");
+  EXPECT_EQ(known.find("NVIDIA GeForce RTX 4080").name, "rtx4080");
+  EXPECT_EQ(known.find("4070").name, "rtx4070");
+  EXPECT_EQ(known.find("NVIDIA GeForce RTX 4070 Laptop GPU").name, "laptop");
   EXPECT_EQ(known.find("h100").name, "h100-sxm");
   EXPECT_EQ(known.find("Tesla T4").name, "t4");
   EXPECT_EQ(known.find("Tesla V100-SXM2-16GB").name, "v100-16");
@@ -93,7 +105,7 @@ TEST(Gpus, AnUnknownOneIsAnsweredWithTheNearest) {
   auto const known = gpu_catalogue::shipped();
   EXPECT_THAT(known.nearest("a100"), ElementsAre("a100-40", "a100-80"));
   EXPECT_THAT(known.nearest("V100"), ElementsAre("v100-16", "v100-32"));
-  EXPECT_THAT(known.nearest("rtx4080"), ElementsAre("rtx4090"));
+  EXPECT_THAT(known.nearest("rtx4060"), ElementsAre("rtx3060", "rtx4070", "rtx4080"));
   EXPECT_THAT(known.nearest("l40"), ElementsAre("l40s"));
   EXPECT_THAT(known.nearest("rtx4090 laptop gpu"), ElementsAre("rtx4090"));
   EXPECT_THAT(known.nearest("potato"), IsEmpty());
@@ -102,7 +114,29 @@ TEST(Gpus, AnUnknownOneIsAnsweredWithTheNearest) {
   EXPECT_THAT(message_of<invalid_argument>([&] { static_cast<void>(known.find("rtx4091")); }),
               StartsWith("there is no hardware 'rtx4091': did you mean rtx4090"));
   EXPECT_THAT(message_of<invalid_argument>([&] { static_cast<void>(known.find("potato")); }),
-              StartsWith("there is no hardware 'potato': give one of a100-40, a100-80, "));
+              StartsWith("there is no hardware 'potato': give one of a100-40, a100-80, a10g, "));
+}
+
+TEST(Gpus, WhatHasNoCudaIsRefusedWithTheReason) {
+  auto const known = gpu_catalogue::shipped();
+  auto const message = [&](char const* name) {
+    return message_of<invalid_argument>([&] { static_cast<void>(known.find(name)); });
+  };
+  EXPECT_THAT(
+      message("mi300x"),
+      StartsWith("'mi300x' is made by AMD, and Ferry runs on CUDA GPUs alone, which NVIDIA makes: give one of "));
+  EXPECT_THAT(message("mi300x"), HasSubstr("figures for another go into a file of GPUs (docs/formats.md)"));
+  for (char const* name : {"AMD Instinct MI250", "Radeon RX 7900 XTX", "RX 7900", "MI-355X"}) {
+    EXPECT_THAT(message(name), HasSubstr("is made by AMD")) << name;
+  }
+  for (char const* name : {"Apple M3 Max", "m2 ultra", "M4"}) {
+    EXPECT_THAT(message(name), HasSubstr("is made by Apple")) << name;
+  }
+  EXPECT_THAT(message("Gaudi 3"), HasSubstr("is made by Intel"));
+  EXPECT_THAT(message("TPU v5e"), HasSubstr("is made by Google"));
+  for (char const* name : {"Quadro M4000", "Tesla M60", "GTX 1080", "arctic"}) {
+    EXPECT_THAT(message(name), HasSubstr("there is no hardware")) << name;
+  }
 }
 
 TEST(Gpus, AFileAddsAndReplaces) {
