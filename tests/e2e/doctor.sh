@@ -58,6 +58,34 @@ expect_code 0
 expect_out "context 1024, batch 3, bf16, explicit attention; adamw, ZeRO 3 over 8 GPUs"
 expect_out "flash attention (--attention flash)"
 
+# Optimizers: how wide, and where.
+run doctor --model llama-3-8b --gpu a100-80 --context 2048 --optimizer adamw8bit
+expect_code 0
+expect_out "adamw8bit: 6.03 bytes a weight, with an fp32 copy of it"
+expect_out "(--master none: without)"
+run doctor --model llama-3-8b --gpu a100-80 --context 2048 --optimizer adamw8bit --master none
+expect_code 0
+expect_out "optimizer        15.2 GiB   adamw8bit: 2.03 bytes a weight"
+expect_out "fits with everything kept"
+run doctor --model llama-3-8b --gpu a100-80 --context 2048 --optimizer adamw-cpu
+expect_code 0
+expect_out "adamw-cpu: 12 bytes a weight, with an fp32 copy of it; 105 GiB of host memory"
+expect_out "151 GiB of host memory for this GPU beside what the optimizer has there"
+run doctor --model llama-3-8b --gpu rtx4090 --optimizer adamw-cpu
+expect_refusal "--optimizer=adamw-cpu holds 105 GiB in host memory, and there are 64.0 GiB for this GPU: raise --host-memory"
+run doctor --model gpt2 --gpu rtx4090 --optimizer adamw --dtype fp32 --master none
+expect_refusal "--master=none changes nothing with --dtype fp32: leave it out"
+run doctor --model gpt2 --gpu rtx4090 --optimizer none --master fp32
+expect_refusal "--master=fp32 changes nothing without an optimizer: leave it out"
+
+# Logits: which way is assumed, and what the other would need.
+run doctor --model gpt2 --gpu rtx4090 --batch 8 --logits whole
+expect_code 0
+expect_out "all logits at once, with fp32 copies and gradients for the loss: 5.37 GiB"
+run doctor --model gpt2 --gpu rtx4090 --batch 8
+expect_code 0
+expect_out "(--logits whole)"
+
 run doctor --model llama-3-8b --gpu a100-80 --context 2048 --batch 2 --zero 2 --ranks 8
 expect_code 0
 expect_out "llama-3-8b: 32 layers, width 4096, 32 heads (8 of keys and values), hidden 14336"

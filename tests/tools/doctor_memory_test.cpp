@@ -6,17 +6,16 @@
 
 #include "ferry/error.hpp"
 #include "ferry/model_profile.hpp"
-#include "support/temporary_folder.hpp"
 #include "support/mib.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ferry::command {
 namespace {
 
 using ferry::testing::message_of;
-using testing::mib;
 using ::testing::HasSubstr;
+using testing::mib;
 using ::testing::StartsWith;
-
 
 model gpt_1b() {
   return completed(
@@ -129,6 +128,88 @@ TEST(DoctorMemory, StatesAreSixteenBytesAWeightInMixedPrecision) {
               6.03125 * static_cast<double>(count), 1);
 }
 
+TEST(DoctorModel, WeightsByShapeAreAsManyAsTheLibraryCounts) {
+  for (bool const tied : {true, false}) {
+    model of = gpt_1b();
+    of.tied = tied;
+    EXPECT_EQ(
+        parameters_of(of),
+        parameter_count(
+            gpt_dimensions{
+                .layers = 24, .width = 2048, .heads = 16, .context = 2048, .batch = 8, .vocabulary = of.vocabulary},
+            tied));
+    of = llama_8b();
+    of.tied = tied;
+    of.qk_norm = of.qkv_bias = true;
+    EXPECT_EQ(
+        parameters_of(of),
+        parameter_count(
+            llama_dimensions{.hidden = 14336, .context = 8192, .vocabulary = 128256, .qk_norm = true, .qkv_bias = true},
+            tied));
+  }
+}
+
+/// Of a weight, with its gradient and all that the optimizer has of it.
+double bytes_a_weight(model const& of, training const& how) {
+  return static_cast<double>(states_of(of, how).sum()) / static_cast<double>(parameters_of(of));
+}
+
+TEST(DoctorMemory, WithoutACopyInFp32MomentsAreAsWideAsTheWeights) {
+  auto const of = gpt_1b();
+  EXPECT_NEAR(bytes_a_weight(of, {.optimizer = optimizer_kind::adamw8bit}), 10.03, 0.01);
+  EXPECT_NEAR(bytes_a_weight(of, {.optimizer = optimizer_kind::adamw8bit, .master = false}), 6.03, 0.01);
+  EXPECT_EQ(bytes_a_weight(of, {.optimizer = optimizer_kind::adamw, .master = false}), 2 + 2 + 2 * 2);
+  EXPECT_EQ(bytes_a_weight(of, {.optimizer = optimizer_kind::sgd, .master = false}), 4);
+  auto single = of;
+  single.numbers = precision::fp32;
+  EXPECT_EQ(bytes_a_weight(single, {.master = false}), 16) << "there is nothing to leave out";
+}
+
+TEST(DoctorMemory, AdafactorHasAVectorForRowsAndOneForColumns) {
+  model of = completed(
+      {.kind = model_kind::gpt, .name = "", .layers = 1, .width = 64, .heads = 2, .vocabulary = 1000, .context = 32});
+  std::size_t const matrices = (192 + 64) + (64 + 64) + 2 * (256 + 64) + (1000 + 64) + (32 + 64);
+  std::size_t const vectors = 192 + 64 + 256 + 64 + 4 * 64 + 2 * 64;
+  auto const states = states_of(of, {.optimizer = optimizer_kind::adafactor, .master = false});
+  EXPECT_EQ(states.optimizer, 2 * (matrices + vectors));
+  EXPECT_EQ(states_of(of, {.optimizer = optimizer_kind::adafactor}).optimizer,
+            4 * (matrices + vectors) + 4 * parameters_of(of));
+}
+
+TEST(DoctorMemory, MuonHasOneMomentumForTheMatricesOfBlocks) {
+  auto const of = llama_8b();
+  std::size_t const matrices = 32ULL * (4096 * (4096 + 2 * 1024 + 4096) + 3ULL * 4096 * 14336);
+  auto const states = states_of(of, {.optimizer = optimizer_kind::muon});
+  EXPECT_EQ(states.optimizer, 4 * matrices + 8 * (parameters_of(of) - matrices) + 4 * parameters_of(of));
+}
+
+TEST(DoctorMemory, StatesOnTheHostLeaveTheDevice) {
+  auto const of = gpt_1b();
+  std::size_t const count = parameters_of(of);
+  auto const stepped = states_of(of, {.optimizer = optimizer_kind::adamw_cpu});
+  EXPECT_EQ(stepped.optimizer, 0U);
+  EXPECT_EQ(stepped.sum(), 4 * count) << "weights and gradients stay";
+  EXPECT_EQ(stepped.host, (12 + 2) * count) << "with the gradients that it steps by";
+  auto const paged = states_of(of, {.optimizer = optimizer_kind::adamw_paged});
+  EXPECT_EQ(paged.optimizer, 4 * count) << "the fp32 copy, which is not paged";
+  EXPECT_EQ(paged.host, 8 * count);
+  auto const small = states_of(of, {.optimizer = optimizer_kind::adamw8bit_paged, .master = false});
+  EXPECT_EQ(small.optimizer, 0U);
+  EXPECT_NEAR(static_cast<double>(small.host), 2.03125 * static_cast<double>(count), 1);
+  auto const divided = states_of(of, {.optimizer = optimizer_kind::adamw_cpu, .zero = 2, .ranks = 8});
+  EXPECT_EQ(divided.host, (12 * count + 7) / 8 + (2 * count + 7) / 8);
+}
+
+TEST(DoctorMemory, OptimizersHaveNames) {
+  for (auto const name : optimizer_names()) EXPECT_EQ(to_string(*optimizer_named(name)), name);
+  EXPECT_FALSE(optimizer_named("adam"));
+  auto const of = gpt_1b();
+  EXPECT_EQ(words_of_optimizer(of, {}), "adamw: 12 bytes a weight, with an fp32 copy of it");
+  EXPECT_EQ(words_of_optimizer(of, {.optimizer = optimizer_kind::adamw8bit, .master = false}),
+            "adamw8bit: 2.03 bytes a weight");
+  EXPECT_THAT(words_of_optimizer(of, {.optimizer = optimizer_kind::adamw_cpu}), HasSubstr("GiB of host memory"));
+}
+
 TEST(DoctorMemory, ZeroDividesTheRightParts) {
   auto const of = gpt_1b();
   std::size_t const count = parameters_of(of);
@@ -212,14 +293,17 @@ TEST(DoctorMemory, AWindowSavesTimeAndNoBytes) {
   EXPECT_NEAR(after.recipe_flops / before.recipe_flops, 3072.25 / 4096.5, 1e-9);
 }
 
-TEST(DoctorMemory, WholeLogitsAreCountedWithTheirCopy) {
+TEST(DoctorMemory, WholeLogitsAreCountedWithTheirCopiesAndGradients) {
   auto const of = gpt_1b();
   auto const on = named_hardware("a100-80");
   auto const portions = activations_of(of, step_of(of, {}, on));
   auto const whole = activations_of(of, step_of(of, {.whole_logits = true}, on));
-  std::size_t const all = 8ULL * 2048 * 50257 * 6;
+  std::size_t const all = 8ULL * 2048 * 50257 * 14;
   EXPECT_EQ(whole.logits, all);
   EXPECT_EQ(whole.sum() - portions.sum(), all - 256 * mib);
+  auto single = of;
+  single.numbers = precision::fp32;
+  EXPECT_EQ(logits_bytes(single, true), 8ULL * 2048 * 50257 * 16);
 }
 
 TEST(DoctorMemory, FitsWhenEverythingDoes) {

@@ -391,6 +391,21 @@ TEST(Doctor, WarnsOfTooLittleHostMemoryAndMissingBf16) {
   EXPECT_THAT(made.warnings, Contains(HasSubstr("t4 has no bf16")));
 }
 
+TEST(Doctor, SaysHowLogitsAreMadeAndWhatTheOtherWayWouldNeed) {
+  auto const portions = prescribe(asked(gpt_1b(), "a100-80"));
+  EXPECT_THAT(portions.assumptions,
+              Contains(HasSubstr("logits in portions, each of which becomes its own gradient: 256 MiB; all at once")));
+  EXPECT_THAT(portions.assumptions, Contains(HasSubstr("that would be 10.7 GiB (--logits whole)")));
+  auto const whole = prescribe(asked(gpt_1b(), "a100-80", {.whole_logits = true}));
+  EXPECT_THAT(whole.assumptions, Contains(HasSubstr("in portions that would be 256 MiB (--logits portions)")));
+}
+
+TEST(Doctor, SaysWhetherThereIsACopyInFp32) {
+  EXPECT_THAT(prescribe(asked(gpt_1b(1), "a100-80")).assumptions, Contains(HasSubstr("(--master none: without)")));
+  EXPECT_THAT(prescribe(asked(gpt_1b(1), "a100-80", {.master = false})).assumptions,
+              Contains(HasSubstr("without an fp32 copy of the weights")));
+}
+
 TEST(Doctor, SaysWhatExplicitAttentionCosts) {
   model of = gpt_1b();
   of.flash = false;

@@ -54,13 +54,19 @@ void add_training_flags(CLI::App& command, doctor_flags& into) {
   command.add_option("--attention", into.attention, "flash keeps no probabilities, explicit all of them [flash]")
       ->check(CLI::IsMember(std::vector<std::string>{"flash", "explicit"}))
       ->group(group);
-  command.add_option("--logits", into.logits, "Made in portions, or whole with a copy in fp32")
+  command.add_option("--logits", into.logits, "Made in portions, or whole with fp32 copies and their gradients")
       ->capture_default_str()
       ->check(CLI::IsMember(std::vector<std::string>{"portions", "whole"}))
       ->group(group);
-  command.add_option("--optimizer", into.optimizer, "sgd has no momentum; none: no training, no gradients")
+  command
+      .add_option("--optimizer", into.optimizer,
+                  "-cpu steps on the host, -paged has moments there; sgd has no momentum; none: no training, no "
+                  "gradients")
       ->capture_default_str()
-      ->check(CLI::IsMember(std::vector<std::string>{"adamw", "adamw8bit", "sgd", "none"}))
+      ->check(CLI::IsMember(optimizer_names()))
+      ->group(group);
+  command.add_option("--master", into.master, "The optimizer's copy of 16-bit weights: none where it has none [fp32]")
+      ->check(CLI::IsMember(std::vector<std::string>{"fp32", "none"}))
       ->group(group);
   command
       .add_option("--zero", into.zero, "ZeRO's stage: 1 divides the optimizer's state, 2 gradients too, 3 weights too")
@@ -80,9 +86,8 @@ void set_if_given(To& to, std::optional<From> const& given) {
 
 training training_of(doctor_flags const& flags) {
   training how;
-  for (auto const one : {optimizer_kind::adamw, optimizer_kind::adamw8bit, optimizer_kind::sgd, optimizer_kind::none}) {
-    if (to_string(one) == flags.optimizer) how.optimizer = one;
-  }
+  how.optimizer = optimizer_named(flags.optimizer).value_or(optimizer_kind::adamw);
+  how.master = flags.master.value_or("fp32") == "fp32";
   how.zero = flags.zero;
   how.ranks = flags.ranks;
   how.whole_logits = flags.logits == "whole";
@@ -177,6 +182,27 @@ model model_of(doctor_flags const& flags) {
   return completed(std::move(of));
 }
 
+namespace {
+
+void require_sense(question const& asked, doctor_flags const& flags) {
+  bool const half = asked.of.numbers != precision::fp32;
+  if (flags.master && (!half || asked.how.optimizer == optimizer_kind::none)) {
+    throw setting_error(fmt::format("--master={} changes nothing {}: leave it out", *flags.master,
+                                    half ? "without an optimizer" : "with --dtype fp32"));
+  }
+}
+
+/// What the optimizer holds there is not left for activations.
+std::size_t host_memory_beside(state_bytes const& states, std::size_t memory, training const& how) {
+  if (states.host < memory) return memory - states.host;
+  throw setting_error(
+      fmt::format("--optimizer={} holds {} in host memory, and there are {} for this GPU: raise --host-memory, or "
+                  "divide it by --zero",
+                  to_string(how.optimizer), format_bytes(states.host), format_bytes(memory)));
+}
+
+}  // namespace
+
 question question_of(doctor_flags const& flags) {
   question asked;
   asked.of = model_of(flags);
@@ -186,7 +212,9 @@ question question_of(doctor_flags const& flags) {
   if (!flags.machine.gpu.empty()) asked.bf16 = load_gpus(flags.machine).find(flags.machine.gpu).bf16;
   constexpr std::size_t gib = std::size_t{1} << 30;
   asked.reserve = bytes_of("--reserve", flags.reserve, gib);
-  asked.host_memory = bytes_of("--host-memory", flags.host_memory, asked.on.host_bytes);
+  require_sense(asked, flags);
+  asked.host_memory = host_memory_beside(states_of(asked.of, asked.how),
+                                         bytes_of("--host-memory", flags.host_memory, asked.on.host_bytes), asked.how);
   if (flags.interconnect) asked.between = interconnect_named(*flags.interconnect);
   asked.between_gbps = flags.interconnect_gbps;
   if (asked.reserve >= asked.on.device_bytes) {

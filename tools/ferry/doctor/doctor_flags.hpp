@@ -21,6 +21,7 @@ struct doctor_flags {
   bool tied = false;
   bool untied = false;
   std::string optimizer = "adamw";
+  std::optional<std::string> master;
   int zero = 0;
   int ranks = 1;
   std::string logits = "portions";

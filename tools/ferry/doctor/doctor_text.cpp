@@ -58,11 +58,8 @@ void add_memory(page& to, prescription const& made) {
   };
   add_row(to, "weights", memory.states.weights, divided(3));
   add_row(to, "gradients", memory.states.gradients, divided(2));
-  double const each = optimizer_bytes_each(how.optimizer, made.asked.of.numbers);
   add_row(to, "optimizer", memory.states.optimizer,
-          fmt::format("{}: {:g} bytes a weight{}{}", to_string(how.optimizer), std::round(100 * each) / 100,
-                      made.asked.of.numbers != precision::fp32 && each > 0 ? ", with an fp32 copy of it" : "",
-                      divided(1).empty() ? "" : "; " + divided(1)));
+          words_of_optimizer(made.asked.of, how) + (divided(1).empty() ? "" : "; " + divided(1)));
   if (memory.states.gathered > 0) add_row(to, "gathered", memory.states.gathered, "weights of two blocks");
   auto const& activations = memory.activations;
   add_row(to, "activations", activations.saved, fmt::format("{} a layer", format_bytes(activations.per_layer)));

@@ -1,8 +1,12 @@
 #include "doctor/memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "doctor/weights.hpp"
+#include "ferry/config.hpp"
 #include "ferry/error.hpp"
 
 namespace ferry::command {
@@ -12,34 +16,25 @@ namespace {
 /// What one of `ranks` holds of a divided whole.
 std::size_t part_of(double bytes, int ranks) { return static_cast<std::size_t>(std::ceil(bytes / ranks)); }
 
+struct optimizer_bytes {
+  double moments = 0;
+  double copy = 0;  ///< of the weights, in fp32
+};
+
+/// Moments are as wide as what they are the moments of: PyTorch makes them in the type of the weights that it steps.
+optimizer_bytes optimizer_of(model const& of, training const& how) {
+  optimizer_bytes made;
+  if (how.optimizer == optimizer_kind::none) return made;
+  bool const copied = how.master && of.numbers != precision::fp32;
+  double const element = copied ? 4 : static_cast<double>(element_bytes(of.numbers));
+  for (auto const& one : weights_of(of)) {
+    made.moments += moment_bytes(how.optimizer, one, element);
+    if (copied) made.copy += 4 * static_cast<double>(one.numbers());
+  }
+  return made;
+}
+
 }  // namespace
-
-std::string_view to_string(optimizer_kind which) noexcept {
-  switch (which) {
-    case optimizer_kind::adamw:
-      return "adamw";
-    case optimizer_kind::adamw8bit:
-      return "adamw8bit";
-    case optimizer_kind::sgd:
-      return "sgd";
-    case optimizer_kind::none:
-      break;
-  }
-  return "none";
-}
-
-double optimizer_bytes_each(optimizer_kind which, precision numbers) noexcept {
-  if (which == optimizer_kind::none) return 0;
-  double const copy = numbers == precision::fp32 ? 0 : 4;
-  switch (which) {
-    case optimizer_kind::adamw:
-      return copy + 8;
-    case optimizer_kind::adamw8bit:
-      return copy + 2 + 2 * 4.0 / 256;  // blocks of 256 share a scale, of each moment
-    default:
-      return copy;
-  }
-}
 
 state_bytes states_of(model const& of, training const& how) {
   auto const numbers = static_cast<double>(parameters_of(of));
@@ -49,11 +44,26 @@ state_bytes states_of(model const& of, training const& how) {
   state_bytes made;
   made.weights = part_of(numbers * each, ranks_from(3));
   made.gradients = trained ? part_of(numbers * each, ranks_from(2)) : 0;
-  made.optimizer = part_of(numbers * optimizer_bytes_each(how.optimizer, of.numbers), ranks_from(1));
+  auto const held = optimizer_of(of, how);
+  double const on_host =
+      (moments_on_host(how.optimizer) ? held.moments : 0) + (steps_on_host(how.optimizer) ? held.copy : 0);
+  made.optimizer = part_of(held.moments + held.copy - on_host, ranks_from(1));
+  made.host = part_of(on_host, ranks_from(1)) + (steps_on_host(how.optimizer) ? made.gradients : 0);
   if (how.zero == 3 && how.ranks > 1) {
     made.gathered = static_cast<std::size_t>(2 * each * static_cast<double>(block_parameters_of(of)));
   }
   return made;
+}
+
+std::string words_of_optimizer(model const& of, training const& how) {
+  auto const held = optimizer_of(of, how);
+  double const each = (held.moments + held.copy) / static_cast<double>(parameters_of(of));
+  std::string words = fmt::format("{}: {:.3g} bytes a weight", to_string(how.optimizer), each);
+  if (held.copy > 0) words += ", with an fp32 copy of it";
+  if (std::size_t const host = states_of(of, how).host; host > 0) {
+    words += fmt::format("; {} of host memory", format_bytes(host));
+  }
+  return words;
 }
 
 std::size_t logits_bytes(model const& of, bool whole) {
@@ -61,7 +71,9 @@ std::size_t logits_bytes(model const& of, bool whole) {
   double const all = rows * of.vocabulary;
   auto const each = static_cast<double>(element_bytes(of.numbers));
   double const at_once = std::min(all, std::max<double>(of.vocabulary, rows * of.hidden));
-  double const bytes = whole ? all * (each + 4) : at_once * each;  // whole with a copy in fp32 for the loss
+  // At the peak, as measured (scripts/saved-tensors): logits, log-probabilities, the gradient of these and their own.
+  double const whole_each = each + 3 * 4;
+  double const bytes = whole ? all * whole_each : at_once * each;
   return static_cast<std::size_t>(std::min(bytes, 0x1p60));
 }
 

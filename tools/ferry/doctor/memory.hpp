@@ -8,20 +8,18 @@
 #include <vector>
 
 #include "doctor/model.hpp"
+#include "doctor/optimizer.hpp"
 #include "ferry/plan.hpp"
 
 namespace ferry::command {
-
-enum class optimizer_kind : std::uint8_t { adamw, adamw8bit, sgd, none };
-[[nodiscard]] std::string_view to_string(optimizer_kind which) noexcept;
 
 /// How weights, gradients and optimizer are held.
 struct training {
   optimizer_kind optimizer = optimizer_kind::adamw;
   int zero = 0;   ///< ZeRO's stage: 1 divides the optimizer's state among the ranks, 2 the gradients too, 3 the weights
   int ranks = 1;  ///< GPUs that share
-  bool whole_logits =
-      false;  ///< all logits at once, with a copy in fp32; else in portions, as the transformer core does
+  bool whole_logits = false;  ///< all logits at once; else in portions, as the transformer core does
+  bool master = true;         ///< the optimizer has an fp32 copy of 16-bit weights
 };
 
 /// Bytes on one GPU that are there during the whole step.
@@ -30,11 +28,12 @@ struct state_bytes {
   std::size_t gradients = 0;
   std::size_t optimizer = 0;  ///< with the fp32 copy of the weights, in mixed precision
   std::size_t gathered = 0;   ///< ZeRO 3: the weights of the block that computes, and of the next one
+  std::size_t host = 0;  ///< not on the GPU: what of the optimizer is in host memory, with gradients if it steps there
   [[nodiscard]] std::size_t sum() const noexcept { return weights + gradients + optimizer + gathered; }
 };
 [[nodiscard]] state_bytes states_of(model const& of, training const& how);
-/// Of the optimizer, for each trained number: moments, and the fp32 copy in mixed precision.
-[[nodiscard]] double optimizer_bytes_each(optimizer_kind which, precision numbers) noexcept;
+/// The optimizer, its bytes for each trained number, and where they are.
+[[nodiscard]] std::string words_of_optimizer(model const& of, training const& how);
 
 /// An operation's saved tensor.
 struct operation_bytes {
@@ -57,7 +56,8 @@ struct activation_bytes {
 
 /// The step of this model: as `profile_of`, with all logits at once if they are held so.
 [[nodiscard]] profile step_of(model const& of, training const& how, hardware const& on);
-/// Of the logits that exist at once, and of all of them as a trainer without portions holds them.
+/// Of the logits that exist at once, with all that is there of them at the loss's peak: in portions they become their
+/// own gradient; whole there are also fp32 copies, log-probabilities and gradients, as in PyTorch.
 [[nodiscard]] std::size_t logits_bytes(model const& of, bool whole);
 
 struct memory_report {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "doctor/weights.hpp"
 #include "ferry/error.hpp"
 #include "ferry/model_profile.hpp"
 
@@ -73,6 +74,8 @@ auto in_flags(Ask const& ask) {
     throw setting_error(fmt::format("this model cannot be: {}", problem.what()));
   }
 }
+
+constexpr std::size_t most_weights = std::size_t{1} << 50;
 
 /// A gated hidden layer of Llama's size: two thirds of four times the width, to a multiple of 256.
 int llama_hidden(int width) {
@@ -144,6 +147,9 @@ model completed(model of) {
   if (of.hidden == 0) of.hidden = gpt ? 4 * of.width : llama_hidden(of.width);
   if (of.vocabulary == 0) of.vocabulary = gpt ? 50257 : 32000;
   if (of.name.empty()) of.name = gpt ? "gpt" : "llama";
+  if (parameters_of(of) > most_weights) {
+    throw setting_error("this model cannot be: it has more than 2^50 weights; lower its sizes");
+  }
   return of;
 }
 
@@ -153,9 +159,9 @@ profile profile_of(model const& of, hardware const& on) {
 }
 
 std::size_t parameters_of(model const& of) {
-  return in_flags([&] {
-    return of.kind == model_kind::gpt ? parameter_count(gpt_of(of), of.tied) : parameter_count(llama_of(of), of.tied);
-  });
+  std::size_t sum = 0;
+  for (auto const& one : weights_of(of)) sum += one.numbers();
+  return sum;
 }
 
 std::size_t block_parameters_of(model const& of) {

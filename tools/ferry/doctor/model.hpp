@@ -47,7 +47,7 @@ struct model {
 /// Of a step, as the planner sees it. Requires: completed. Throws: `setting_error` for dimensions that cannot be.
 [[nodiscard]] profile profile_of(model const& of, hardware const& on);
 
-/// Trained numbers, of all of it and of one block.
+/// Weights, of all of it and of one block.
 [[nodiscard]] std::size_t parameters_of(model const& of);
 [[nodiscard]] std::size_t block_parameters_of(model const& of);
 

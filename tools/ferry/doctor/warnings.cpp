@@ -135,8 +135,9 @@ std::optional<std::string> about_logits(prescription const& made) {
   }
   if (all < worth_saying + made.memory.activations.logits) return std::nullopt;
   return fmt::format(
-      "logits are counted in portions; a trainer that makes all of them at once, with a copy in fp32, needs {} for "
-      "them: ask again with --logits whole",
+      "logits are counted in portions; a trainer that makes all of them at once, as PyTorch does unless told "
+      "otherwise, "
+      "needs {} for them, their fp32 copies and gradients: ask again with --logits whole",
       format_bytes(all));
 }
 
@@ -162,6 +163,34 @@ std::vector<std::string> warnings_of(prescription const& made, profile const& st
   return all;
 }
 
+namespace {
+
+std::string about_precision(question const& asked) {
+  if (asked.of.numbers == precision::fp32) return "weights and gradients in fp32";
+  if (asked.how.optimizer == optimizer_kind::none) return "weights too";
+  return asked.how.master
+             ? "weights and gradients too, with an fp32 copy of the weights in the optimizer (--master none: without)"
+             : "weights and gradients too, without an fp32 copy of the weights";
+}
+
+std::string logits_assumed(question const& asked) {
+  std::string const whole = format_bytes(logits_bytes(asked.of, true));
+  std::string const portions = format_bytes(logits_bytes(asked.of, false));
+  if (asked.how.whole_logits) {
+    return fmt::format(
+        "all logits at once, with fp32 copies and gradients for the loss: {}; in portions that would be {} (--logits "
+        "portions)",
+        whole, portions);
+  }
+  return fmt::format(
+      "logits in portions, each of which becomes its own gradient: {}; all at once, as PyTorch makes them, that would "
+      "be {} "
+      "(--logits whole)",
+      portions, whole);
+}
+
+}  // namespace
+
 std::vector<std::string> assumptions_of(prescription const& made) {
   auto const& on = made.asked.on;
   std::vector<std::string> all{
@@ -173,12 +202,12 @@ std::vector<std::string> assumptions_of(prescription const& made) {
                   on.host_to_device.gbps, percent(link_derating)),
       fmt::format("{} of device memory are nobody's: CUDA context, cuBLAS workspace, gaps (--reserve)",
                   format_bytes(made.asked.reserve)),
-      fmt::format("{} of host memory for this GPU, four fifths of which may be pinned (--host-memory)",
-                  format_bytes(made.asked.host_memory)),
+      fmt::format("{} of host memory for this GPU{}, four fifths of which may be pinned (--host-memory)",
+                  format_bytes(made.asked.host_memory),
+                  moments_on_host(made.asked.how.optimizer) ? " beside what the optimizer has there" : ""),
       fmt::format("{} elements for activations; {}; no dropout", to_string(made.asked.of.numbers),
-                  made.asked.of.numbers == precision::fp32 ? "weights and gradients in fp32"
-                                                           : "weights and gradients too, with an fp32 copy of the "
-                                                             "weights in the optimizer"),
+                  about_precision(made.asked)),
+      logits_assumed(made.asked),
       "no time for the optimizer's step or for loading data",
   };
   if (made.advised && made.advised->exchanged_bytes > 0) {
