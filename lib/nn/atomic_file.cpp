@@ -48,6 +48,12 @@ std::string fix_for(int reason, std::filesystem::path const& target) {
 }
 
 [[noreturn]] void cannot_save(std::filesystem::path const& target, int reason) {
+  std::error_code unknown;
+  auto const folder = folder_of(target);
+  if (reason == ENOENT && std::filesystem::is_directory(folder, unknown)) {  // as of /proc
+    throw file_error(target, fmt::format("cannot be saved: no file can be made in '{}'", folder.string()),
+                     "save elsewhere");
+  }
   throw file_error(target, fmt::format("cannot be saved: {}", std::generic_category().message(reason)),
                    fix_for(reason, target));
 }

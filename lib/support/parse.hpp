@@ -1,5 +1,6 @@
 // The text of settings' values. For every kind of value, `read_x` takes text strictly and `write_x` gives
 // text that `read_x` turns into the same value. Independent of the locale; any thread may call anything here.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <cstddef>

@@ -84,6 +84,7 @@ nlohmann::ordered_json json_of(host_device_options const& host, sim_device_optio
 }
 
 exit_code run(std::string const& json_file) {
+  require_usable_output(json_file);
   config const settings = config::from_env();
   host_device_options const host = host_options(settings);
   sim_device_options const sim = sim_options(settings);

@@ -127,6 +127,7 @@ exit_code run(flags const& chosen) {
     print_reference();
     return success;
   }
+  require_usable_output(chosen.json_file);
   environment const current = read_environment();
   if (!chosen.json_file.empty()) write_output(chosen.json_file, text_of(json_of(current)));
   if (!is_standard_output(chosen.json_file)) print_settings(current);

@@ -12,6 +12,7 @@
 
 #include "commands.hpp"
 #include "common/cli.hpp"
+#include "common/unknown_argument.hpp"
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
 
@@ -37,9 +38,10 @@ int run(int argc, char** argv) {
     program.parse(argc, argv);
   } catch (CLI::Success const& asked) {  // --help and --version
     return program.exit(asked);
+  } catch (CLI::ExtrasError const&) {
+    return report(wrong_usage, words_of_unknown(program).c_str());
   } catch (CLI::ParseError const& problem) {
-    auto const chosen = program.get_subcommands();
-    std::string const command = chosen.empty() ? "ferry" : "ferry " + chosen.front()->get_name();
+    auto const command = full_name(chosen_command(program));
     return report(wrong_usage, fmt::format("{}; see `{} --help`", problem.what(), command).c_str());
   }
   for (auto const& [name, start] : commands) {

@@ -16,6 +16,7 @@
 #include "common/output_file.hpp"
 #include "common/printable.hpp"
 #include "common/terminal.hpp"
+#include "common/unknown_argument.hpp"
 #include "ferry/error.hpp"
 
 namespace ferry::command {
@@ -239,6 +240,7 @@ runner add_bench(CLI::App& program) {
   policies->footer("Example:\n  ferry bench policies --gpt 32,4096,32,2048,4 --gpu a100-80 --svg pareto.svg");
 
   return [=] {
+    for (CLI::App const* const part : command->get_subcommands()) require_flags_of_part(*command, *part);
     listen_for_interrupts();
     if (link->parsed()) return run_link(*flags);
     if (even->parsed()) return run_break_even(*flags);
