@@ -51,6 +51,13 @@ expect_failure() {
   expect_err_has "$1"
 }
 
+# expect_no_plan TEXT: no plan fits the budget.
+expect_no_plan() {
+  expect_code 3
+  expect_one_line_of_error
+  expect_err_has "$1"
+}
+
 # expect_same FILE FILE...: all have the bytes of the first.
 expect_same() {
   local first="$1" other

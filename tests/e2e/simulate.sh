@@ -62,9 +62,15 @@ done
 run simulate --profile gpt_7b_a100.json --hardware a100-80.json --policy offload --budget 25% --host-budget 50% --steps 2
 expect_code 0
 expect_out "of 8.04 GiB"
-run simulate --profile gpt_7b_a100.json --gpu a100-80 --policy keep --budget 10%
-expect_code 1
-expect_one_line_of_error
+for policy in keep recompute; do
+  run simulate --profile gpt_7b_a100.json --gpu a100-80 --policy "$policy" --budget 20
+  expect_no_plan "out of device memory: a step with --policy $policy does not fit the budget of 20 B"
+  budget="$(sed -n 's/.*; the smallest that works is --budget \([0-9]*KiB\)$/\1/p' <<<"$err")"
+  run simulate --profile gpt_7b_a100.json --gpu a100-80 --policy "$policy" --budget "${budget:-none}"
+  expect_code 0
+done
+run simulate --gpt 32,4096,32,2048,4 --gpu t4 --policy keep
+expect_failure "out of device memory"
 run simulate --gpt 4,256,4,128,8 --gpu laptop --policy keep --budget 1GiB --trace -
 expect_code 0
 [[ "$out" == "{"*"}" ]] || complain "expected the trace and nothing else"

@@ -133,8 +133,21 @@ run tape --policy plan=none.plan
 expect_failure "none.plan"
 run tape --layers 4 --policy plan=eight.plan
 expect_failure "eight.plan"
-run tape --policy keep --budget 50%
-expect_failure "policy keep: "
+for policy in keep recompute every=2; do
+  for net in "--layers 6" "--gpt 4,256,4,128,8"; do
+    read -ra of <<<"$net"
+    run tape "${of[@]}" --policy "$policy" --budget 5%
+    expect_no_plan "out of device memory: a step with --policy $policy does not fit the budget of "
+    budget="$(sed -n 's/.*; the smallest that works is --budget \([0-9]*KiB\)$/\1/p' <<<"$err")"
+    run tape "${of[@]}" --policy "$policy" --budget "${budget:-none}"
+    expect_code 0
+  done
+done
+run FERRY_PLAN_EFFORT=100 tape --gpt 4,256,4,128,8 --policy auto --budget 5%
+expect_no_plan "with --policy auto does not fit"
+budget="$(sed -n 's/.*; the smallest that works is --budget \([0-9]*KiB\)$/\1/p' <<<"$err")"
+run FERRY_PLAN_EFFORT=100 tape --gpt 4,256,4,128,8 --policy auto --budget "${budget:-none}"
+expect_code 0
 run tape --svg no/such/tape.svg
 expect_failure "'no/such/tape.svg': cannot be saved"
 run tape --json no/such/tape.json

@@ -23,6 +23,7 @@
 #include "ferry/config.hpp"
 #include "ferry/error.hpp"
 #include "ferry/simulate.hpp"
+#include "simulate/enough_budget.hpp"
 #include "simulate_trace.hpp"
 
 namespace ferry::command {
@@ -161,7 +162,13 @@ void require_no_contradiction(simulate_flags const& flags) {
   }
 }
 
-simulation simulate_with_progress(given_step const& given, simulation_options& options) {
+/// What is followed, as typed.
+std::string followed_by(simulate_flags const& flags) {
+  return flags.plan_file.empty() ? fmt::format("--policy {}", printable(*flags.policy))
+                                 : fmt::format("--plan {}", printable(flags.plan_file));
+}
+
+simulation simulate_with_progress(given_step const& given, simulation_options options, std::string const& following) {
   using clock = std::chrono::steady_clock;
   progress shown;
   auto next = clock::now() + std::chrono::milliseconds(500);  // what is quick shows nothing
@@ -170,16 +177,21 @@ simulation simulate_with_progress(given_step const& given, simulation_options& o
     next = clock::now() + std::chrono::milliseconds(100);
     shown.show(fmt::format("step {}/{}", step + 1, options.steps));
   };
-  return simulate(given.step, given.on, options);
+  simulation done;
+  with_room(options.settings, following, given.on.device_bytes, [&](config const& settings) {
+    options.settings = settings;
+    done = simulate(given.step, given.on, options);
+  });
+  return done;
 }
 
 exit_code run(simulate_flags const& flags) {
   require_no_contradiction(flags);
   auto const given = load_step(flags.step);
-  auto options = options_of(flags, given);
+  auto const options = options_of(flags, given);
   require_usable_output(flags.trace_file);
   require_usable_output(flags.json_file);
-  auto const done = simulate_with_progress(given, options);
+  auto const done = simulate_with_progress(given, options, followed_by(flags));
   auto const spans = spans_of(done, given.step);
   if (!flags.trace_file.empty()) write_output(flags.trace_file, trace_events(spans, given.step.name));
   if (!flags.json_file.empty()) write_output(flags.json_file, text_of(json_of(given, done, spans)));

@@ -17,6 +17,7 @@
 #include "common/progress.hpp"
 #include "common/step_flags.hpp"
 #include "ferry/error.hpp"
+#include "simulate/enough_budget.hpp"
 #include "tape/tape_json.hpp"
 #include "tape/tape_net.hpp"
 #include "tape/tape_record.hpp"
@@ -160,15 +161,20 @@ std::string words_of(config const& settings) {
 }
 
 tape record(tape_flags const& flags, tape_case const& of, std::optional<std::string> const& policy) {
-  auto const options = options_of(flags, of, policy);
+  auto options = options_of(flags, of, policy);
   auto const name = words_of(options.settings);
+  tape recorded;
   try {
-    auto recorded = record_tape(of.given.step, of.given.on, options, of.first_number());
-    recorded.policy = name;
-    return recorded;
-  } catch (out_of_memory const& problem) {
+    with_room(options.settings, fmt::format("--policy {}", printable(name)), of.given.on.device_bytes,
+              [&](config const& settings) {
+                options.settings = settings;
+                recorded = record_tape(of.given.step, of.given.on, options, of.first_number());
+              });
+  } catch (out_of_pinned_memory const& problem) {
     throw failed(fmt::format("policy {}: {}", printable(name), problem.what()));
   }
+  recorded.policy = name;
+  return recorded;
 }
 
 bool same_tape(tape const& a, tape const& b) {

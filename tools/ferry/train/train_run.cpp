@@ -106,10 +106,9 @@ std::size_t smallest_budget(train_plan const& plan, config const& settings) {
   return found == 0 ? plan.keep_all_bytes : std::min(found, plan.keep_all_bytes);
 }
 
-std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings) {
-  std::size_t const enough = smallest_budget(plan, settings);
-  // A budget that lies in pieces can fail a step where a smaller one does not.
-  if (enough <= settings.budget.bytes) return problem.what();
+namespace {
+
+std::string words_of_room(std::size_t enough, train_plan const& plan, config const& settings) {
   std::string text = fmt::format(
       "out of device memory: a step with --policy {} does not fit the budget of {}; the smallest that works is "
       "--budget {}KiB",
@@ -119,6 +118,20 @@ std::string no_room_message(out_of_memory const& problem, train_plan const& plan
     text += fmt::format(" with FERRY_DEVICE_BYTES={}KiB", (device_bytes >> 10) + 1);
   }
   return text;
+}
+
+}  // namespace
+
+std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings) {
+  std::size_t const enough = smallest_budget(plan, settings);
+  // A budget that lies in pieces can fail a step where a smaller one does not.
+  return enough <= settings.budget.bytes ? problem.what() : words_of_room(enough, plan, settings);
+}
+
+void refuse_for_lack_of_room(out_of_memory const& problem, train_plan const& plan, config const& settings) {
+  std::size_t const enough = smallest_budget(plan, settings);
+  if (enough <= settings.budget.bytes) throw failed(problem.what());
+  throw infeasible_budget(words_of_room(enough, plan, settings), enough, settings.budget.bytes);
 }
 
 }  // namespace ferry::command

@@ -75,6 +75,9 @@ void balance_link(device& on, train_plan const& plan, double step_seconds);
 /// Of which a step with these settings is known to work.
 [[nodiscard]] std::size_t smallest_budget(train_plan const& plan, config const& settings);
 
+/// The end of a run whose step does not fit: `infeasible_budget` if a larger budget is enough, else `failed`.
+[[noreturn]] void refuse_for_lack_of_room(out_of_memory const& problem, train_plan const& plan, config const& settings);
+
 /// The one-line error for a step that does not fit, with the smallest budget that does. Requires: a budget in bytes.
 [[nodiscard]] std::string no_room_message(out_of_memory const& problem, train_plan const& plan, config const& settings);
 
