@@ -51,7 +51,7 @@ tail -n 1 "$stats" | grep -q '^{"steps":' || complain "expected totals on the la
 
 # So they are when a step finds no room.
 run FERRY_TRACE="$trace" FERRY_STATS="$stats" "${tiny[@]}" --steps 3 --policy keep --budget 40%
-expect_code 1
+expect_code 3
 expect_json "$trace" ph
 expect_lines "$stats"
 

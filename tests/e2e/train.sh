@@ -81,7 +81,7 @@ done
 run train --init "$scratch/whole.st" --steps 2 --sample 0
 expect_code 0
 expect_out "GPT of 2 layers, 64 features, 2 heads, context 64"
-run train --init "$scratch/whole.st" --preset tiny --steps 2 --sample 0 --save "$scratch/whole.st"
+run train --init "$scratch/whole.st" --preset tiny --steps 2 --sample 0 --save "$scratch/whole.st" --overwrite
 expect_code 0
 
 # The same gradients under every policy and budget, slow links included.

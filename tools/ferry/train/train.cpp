@@ -40,6 +40,9 @@ void print_setting(train_plan const& plan, nn::parameter_layout const& layout) {
   fmt::print("policy {}; budget {} for activations (keeping all needs {}), {} for weights, gradients and moments\n",
              policy_name(plan.settings), format_bytes(plan.budget_bytes), format_bytes(plan.keep_all_bytes),
              format_bytes(plan.state_bytes()));
+  if (plan.flags.resume && !plan.resumes) {
+    fmt::print("'{}' is not there yet: training starts from the beginning\n", printable(plan.state_file()));
+  }
   std::fflush(stdout);
 }
 
@@ -49,7 +52,7 @@ nn::run_identity identity_of(train_plan const& plan) {
 
 void start_from_files(nn::trainer& trainer, train_plan const& plan) {
   auto const& layout = trainer.model().layout();
-  if (plan.flags.resume) {
+  if (plan.resumes) {
     trainer.restore_state(nn::load_state(plan.state_file(), identity_of(plan), layout));
   } else if (!plan.flags.init_file.empty()) {
     trainer.set_weights(nn::load_model(plan.flags.init_file, layout));
@@ -267,7 +270,7 @@ exit_code run_train(train_flags const& typed) {
   try {
     return carry_out(plan);
   } catch (out_of_device_memory const& problem) {
-    throw failed(no_room_message(problem, plan, plan.settings));
+    refuse_for_lack_of_room(problem, plan, plan.settings);
   }
 }
 

@@ -101,7 +101,9 @@ void add_train_flags(CLI::App& command, train_flags& into) {
        files);
   file("--save", into.save_file, "Save the model here at the end and at Ctrl-C, and FILE.state to go on from", files);
   number("--save-every", into.save_every, "Save every N steps too", files)->check(count_from(1));
-  command.add_flag("--resume", into.resume, "Go on from FILE.state of --save FILE")->group(files);
+  command.add_flag("--resume", into.resume, "Go on from FILE.state of --save FILE; from the start if nothing is there")
+      ->group(files);
+  command.add_flag("--overwrite", into.overwrite, "Replace the model that is at --save FILE")->group(files);
   file("--save-grads", into.gradients_file, "Save the last step's gradients here", files);
   file("--profile", into.profile_file, "Write what a step looked like here, for `ferry plan`", files);
   file("--json", into.json_file, "Write every step and a summary here, as JSON; - is standard output", files);

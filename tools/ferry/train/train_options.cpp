@@ -52,6 +52,8 @@ void require_no_contradiction(train_flags const& flags) {
   bool const has_tokens = !flags.tokens.empty();
   refuse(flags.resume && !saves, "--resume needs --save FILE: it goes on from FILE.state");
   refuse(flags.resume && !flags.init_file.empty(), "--resume and --init both say where to start: give one of them");
+  refuse(flags.overwrite && !saves, "--overwrite needs --save FILE: it replaces the model there");
+  refuse(flags.overwrite && flags.resume, "--resume goes on with what --overwrite would replace: give one of them");
   refuse(flags.save_every > 0 && !saves, "--save-every needs --save FILE: it says where");
   refuse(has_tokens && flags.data_file.empty(), "--tokens needs --data: the shipped text is no token file");
   refuse(has_tokens && flags.prompt, "--prompt is text, which --tokens are not: leave out --prompt");
@@ -243,16 +245,31 @@ void settle_memory(train_plan& plan) {
 /// So that a long run fails at its start, not at its end.
 void require_usable_files(train_plan const& plan) {
   auto const& flags = plan.flags;
-  std::error_code unknown;
-  if (flags.resume && !std::filesystem::exists(plan.state_file(), unknown)) {
-    throw nn::file_error(plan.state_file(), "is not there to resume from", "check --save, or leave out --resume");
-  }
   for (auto const& file : {flags.save_file, flags.gradients_file, flags.profile_file}) {
     if (!file.empty()) nn::require_writable(file);
   }
   require_usable_output(flags.json_file);
   require_usable_output(flags.svg_file);
   if (!flags.save_file.empty()) nn::require_writable(plan.state_file());
+}
+
+/// A model is not replaced unasked. One to go on from is not there before the first run.
+void settle_saving(train_plan& plan) {
+  auto const& flags = plan.flags;
+  if (flags.save_file.empty()) return;
+  std::error_code unknown;
+  bool const has_model = std::filesystem::exists(flags.save_file, unknown);
+  bool const has_state = std::filesystem::exists(plan.state_file(), unknown);
+  plan.resumes = flags.resume && has_state;
+  if (plan.resumes || flags.overwrite || !(has_model || has_state)) return;
+  if (flags.resume) {
+    throw nn::file_error(plan.state_file(), fmt::format("is not there to resume from, but '{}' is", flags.save_file),
+                         "check --save, or start from that model with --init and save elsewhere");
+  }
+  throw setting_error(
+      fmt::format("--save='{}': '{}' is there already; go on with --resume, replace it with --overwrite, or save "
+                  "elsewhere",
+                  flags.save_file, has_model ? flags.save_file : plan.state_file()));
 }
 
 }  // namespace
@@ -321,6 +338,7 @@ train_plan make_train_plan(train_flags flags) {
   plan.keep_all_bytes = bytes_to_keep_all(shape, plan.batch);
   settle_memory(plan);
   require_usable_files(plan);
+  settle_saving(plan);
   return plan;
 }
 

@@ -29,6 +29,7 @@ struct train_flags {
   std::optional<std::string> device, policy, budget;
   std::string init_file, save_file, gradients_file, profile_file, json_file, svg_file;
   bool resume = false;
+  bool overwrite = false;
   bool compare = false;
   bool slow_link = false;
   bool explain = false;
@@ -55,6 +56,7 @@ struct train_plan {
   std::size_t budget_bytes = 0;
   std::vector<std::size_t> budgets{};  ///< all that --compare was given; `budget_bytes` is the first
   std::size_t keep_all_bytes = 0;      ///< what a step holds at its fullest if nothing leaves, about
+  bool resumes = false;                ///< what --resume goes on from is there
 
   [[nodiscard]] std::size_t state_bytes() const { return nn::trainer::bytes_beside_budget(shape, batch); }
   [[nodiscard]] bool on_gpu() const { return settings.device.starts_with("cuda"); }
@@ -62,7 +64,7 @@ struct train_plan {
   [[nodiscard]] std::size_t device_bytes_for(std::size_t budget) const;
   /// Of a device that a trainer copies through, and to which all of a step may be offloaded.
   [[nodiscard]] std::size_t pinned_bytes() const;
-  /// Where training goes on from.
+  /// Where training goes on from: with --resume, once it is there.
   [[nodiscard]] std::string state_file() const { return flags.save_file + ".state"; }
 };
 
