@@ -137,7 +137,7 @@ class [[nodiscard]] basic_step_scope {
 class FERRY_API session {
  public:
   /// Takes one slab of device memory of the budget's size and one of pinned memory.
-  /// Throws: `out_of_memory` if the device has less; `invalid_argument` for a budget of nothing, and for settings that
+  /// Throws: `out_of_memory` if device or machine has less; `invalid_argument` for a budget of nothing, and settings that
   /// name another device than `on`.
   session(device& on, config settings);
   session(session&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}

@@ -4,24 +4,14 @@
 #include <utility>
 
 #include "ferry/error.hpp"
+#include "path/budgets.hpp"
 #include "path/session_core.hpp"
 
 namespace ferry::path {
 
-std::size_t budget_bytes(device& on, byte_amount budget, char const* name) {
-  std::size_t const has = on.capabilities().device_bytes;
-  std::size_t const bytes = budget.of(has);
-  if (bytes == 0) throw invalid_argument(fmt::format("a session needs a budget: set {} above zero", name));
-  if (bytes > has) {
-    throw out_of_device_memory(
-        fmt::format("{} asks for {}, but the device has {}; lower it", name, format_bytes(bytes), format_bytes(has)),
-        bytes, has);
-  }
-  return bytes;
-}
-
 void session_core::set_budget(byte_amount budget) {
-  static_cast<void>(budget_bytes(device_, budget, "the budget"));
+  static_cast<void>(budget_bytes(device_.capabilities(), budget, "the budget"));
+  require_available(device_.capabilities(), {.budget = budget, .budget_name = "the budget"});
   pending_budget_ = {budget};
   if (!step_) change_budget();
 }

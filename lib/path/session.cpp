@@ -8,6 +8,7 @@
 
 #include "ferry/error.hpp"
 #include "path/advice.hpp"
+#include "path/budgets.hpp"
 #include "path/session_core.hpp"
 #include "support/enough_memory.hpp"
 #include "support/explain.hpp"
@@ -33,27 +34,13 @@ config for_device(device& on, config settings) {
   return settings;
 }
 
-store::store_limits limits_of(device& on, config const& settings) {
-  auto const& has = on.capabilities();
-  store::store_limits limits;
-  limits.device_bytes = budget_bytes(on, settings.budget, "FERRY_BUDGET");
-  limits.pinned_bytes = settings.host_budget.of(has.pinned_bytes);
-  limits.in_flight_bytes = settings.max_in_flight.of(limits.device_bytes);
-  if (limits.pinned_bytes > has.pinned_bytes) {
-    throw out_of_pinned_memory(fmt::format("FERRY_HOST_BUDGET asks for {}, but the device can pin {}; lower it",
-                                           format_bytes(limits.pinned_bytes), format_bytes(has.pinned_bytes)),
-                               limits.pinned_bytes, has.pinned_bytes);
-  }
-  return limits;
-}
-
 }  // namespace
 
 session_core::session_core(device& on, config settings)
     : device_(on),
       settings_(for_device(on, std::move(settings))),
       log_(settings_.log),
-      store_(on, limits_of(on, settings_)),
+      store_(on, limits_of(on.capabilities(), settings_)),
       policy_(settings_),
       order_(store_),
       clock_(on),

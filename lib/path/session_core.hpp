@@ -50,9 +50,6 @@ using store::entry;
 using store::event_handle;
 using store::item_event;
 
-/// Throws: `invalid_argument` for nothing, `out_of_device_memory` for more than the device has; `name` is the budget's.
-[[nodiscard]] std::size_t budget_bytes(device& on, byte_amount budget, char const* name);
-
 class session_core final : private room_path {
  public:
   session_core(device& on, config settings);

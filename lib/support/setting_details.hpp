@@ -29,13 +29,15 @@ inline constexpr std::array setting_details{
         "FERRY_BUDGET", "budget", decided_group,
         "A hard limit: the session takes this much once and hands out no more. Weights, gradients and whatever "
         "else the program allocates come on top, unless it counts them against the budget itself. A share is one "
-        "of `FERRY_DEVICE_BYTES`. A step that cannot fit ends with an error that names the need; smaller budgets "
-        "cost time, and `ferry bench policies` shows how much. A program can change it between steps "
+        "of `FERRY_DEVICE_BYTES`. On the host device, bytes that are not available of the machine's memory, or of the "
+        "process's control group, are refused. A step that cannot fit ends with an error that names the need; smaller "
+        "budgets cost time, and `ferry bench policies` shows how much. A program can change it between steps "
         "(`session::set_budget`)."},
-    setting_detail{"FERRY_HOST_BUDGET", "host_budget", decided_group,
-                   "The session takes it once, as one piece of pinned memory; the machine cannot page it out, so leave "
-                   "it some. A share is one of `FERRY_PINNED_BYTES`. When it is full, items are kept or dropped "
-                   "instead, and the statistics say so."},
+    setting_detail{
+        "FERRY_HOST_BUDGET", "host_budget", decided_group,
+        "The session takes it once, as one piece of pinned memory; the machine cannot page it out, so leave it some: "
+        "bytes that are not available, of its memory or of the process's control group, are refused. A share is one of "
+        "`FERRY_PINNED_BYTES`. When it is full, items are kept or dropped instead, and the statistics say so."},
     setting_detail{
         "FERRY_POLICY", "policy", decided_group,
         "`auto` measures two steps, then follows a plan of its own, and plans again when the steps change. "

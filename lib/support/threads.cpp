@@ -1,6 +1,5 @@
 #include "support/threads.hpp"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "support/control_groups.hpp"
 #include "support/parse.hpp"
 
 namespace ferry::support {
@@ -43,24 +43,8 @@ std::optional<double> quota_of(std::string const& folder) {
 /// Whole cores of the tightest quota on this process's groups and on those around them.
 unsigned cores_of_the_quota(std::string const& root, unsigned most) {
   double least = most;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // NUMBER:CONTROLLERS:PATH
-    auto const first = line.find(':');
-    auto const second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    auto const controllers = fmt::format(",{},", std::string_view(line).substr(first + 1, second - first - 1));
-    std::string top = root + "/sys/fs/cgroup";
-    if (controllers.find(",cpu,") != std::string::npos) {
-      top += "/cpu";
-    } else if (controllers != ",,") {
-      continue;
-    }
-    std::string path = line.substr(second + 1);
-    for (;;) {
-      if (auto const quota = quota_of(top + path)) least = std::min(least, *quota);
-      if (path.empty()) break;
-      path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-    }
+  for (auto const& folder : control_groups("cpu", root)) {
+    if (auto const quota = quota_of(folder)) least = std::min(least, *quota);
   }
   return std::max(1U, static_cast<unsigned>(std::ceil(least)));
 }

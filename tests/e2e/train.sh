@@ -124,6 +124,16 @@ run FERRY_POLICY=sqrt FERRY_BUDGET=3584KiB "${tiny[@]}" --steps 1
 expect_code 0
 expect_out "policy sqrt; budget 3.50 MiB"
 
+# A budget beyond what keeping everything needs is none: no more is taken for it, on any device.
+run "${tiny[@]}" --steps 2 --budget 100% --policy keep --json "$scratch/all.json"
+expect_code 0
+run "${tiny[@]}" --steps 2 --budget 1000TiB --policy keep --json "$scratch/more.json"
+expect_code 0
+expect_out "so of 1000 TiB no more is taken), "
+for key in budget_bytes limit_bytes; do
+  [[ "$(grep "\"$key\"" "$scratch/all.json")" == "$(grep "\"$key\"" "$scratch/more.json")" ]] || complain "expected the same $key"
+done
+
 # Any text, and files of tokens.
 for ((i = 0; i < 400; ++i)); do printf 'line %d of a text\r\n\xe9\x01' "$i"; done >"$scratch/text"
 run "${tiny[@]}" --data "$scratch/text" --steps 2

@@ -44,8 +44,13 @@ refused "--policy='kepe': not one of the choices; accepted: auto, keep, recomput
 refused "--policy='every=0'" --policy every=0
 refused "--policy='': empty" --policy ""
 for budget in lots 0 0% 200% -5 1e9 12GX 99999999TiB ""; do refused "--budget='$budget': " --budget "$budget"; done
-refused "lower --budget" --budget 1000TiB
-refused "of memory are needed, this machine has" --width 65536
+refused "of memory are needed, but of the memory of" --width 65536
+refused "are available; lower --budget (FERRY_BUDGET), --batch" --width 65536
+# More pinned memory than there is in all.
+all_kib="$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo)"
+run FERRY_DEVICE=host FERRY_PINNED_BYTES="$((all_kib + 2 * 1048576))KiB" FERRY_HOST_BUDGET="$((all_kib + 1048576))KiB" "${tiny[@]}"
+expect_failure "FERRY_HOST_BUDGET asks for "
+expect_err_has "are available; lower it"
 run FERRY_BUDGET=lots "${tiny[@]}"
 expect_refusal "FERRY_BUDGET='lots'"
 run FERRY_BUGDET=1MiB "${tiny[@]}"

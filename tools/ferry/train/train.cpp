@@ -37,8 +37,10 @@ void print_setting(train_plan const& plan, nn::parameter_layout const& layout) {
   fmt::print("{} tokens to train on, {} to validate; {} x {} tokens a step\n", plan.data.size(nn::split::training),
              plan.data.size(nn::split::validation), plan.flags.training.accumulate,
              static_cast<long>(plan.batch) * shape.context);
-  fmt::print("policy {}; budget {} for activations (keeping all needs {}), {} for weights, gradients and moments\n",
+  bool const more = plan.asked_bytes > plan.keep_all_bytes;
+  fmt::print("policy {}; budget {} for activations (keeping all needs {}{}), {} for weights, gradients and moments\n",
              policy_name(plan.settings), format_bytes(plan.budget_bytes), format_bytes(plan.keep_all_bytes),
+             more ? fmt::format(", so of {} no more is taken", format_bytes(plan.asked_bytes)) : "",
              format_bytes(plan.state_bytes()));
   if (plan.flags.resume && !plan.resumes) {
     fmt::print("'{}' is not there yet: training starts from the beginning\n", printable(plan.state_file()));

@@ -22,6 +22,7 @@
 #include "ferry/nn/items.hpp"
 #include "ferry/nn/ops_cuda.hpp"
 #include "nn/atomic_file.hpp"
+#include "support/available_memory.hpp"
 
 namespace ferry::command {
 
@@ -146,7 +147,7 @@ std::vector<std::string> budget_texts(train_flags const& flags) {
   return texts;
 }
 
-/// Those that are asked for, each once and in order; the first stays in the settings.
+/// Those that are asked for, in order; the first stays in the settings.
 std::vector<std::size_t> asked_budgets(train_plan& plan) {
   auto& settings = plan.settings;
   std::vector<std::size_t> asked;
@@ -154,8 +155,7 @@ std::vector<std::size_t> asked_budgets(train_plan& plan) {
   for (auto const& text : budget_texts(plan.flags)) {
     set_by_flag(settings, "FERRY_BUDGET", "--budget", text);
     if (!first) first = settings.budget;
-    std::size_t const bytes = settings.budget.of(plan.keep_all_bytes);
-    if (std::ranges::find(asked, bytes) == asked.end()) asked.push_back(bytes);
+    asked.push_back(settings.budget.of(plan.keep_all_bytes));
   }
   if (first) {
     settings.budget = *first;
@@ -219,17 +219,24 @@ void settle_pinned_memory(train_plan& plan) {
   if (!is_given) budget.bytes = std::min(budget.bytes, plan.keep_all_bytes);
 }
 
+/// In bytes, each once; no step takes more than keeping all needs, and no more is taken for it.
+void settle_budgets(train_plan& plan) {
+  for (std::size_t bytes : asked_budgets(plan)) {
+    if (plan.device_is_sized) bytes = fitting_budget(plan, bytes);
+    if (bytes == 0) throw setting_error("--budget=0: give the device bytes for activations, above zero");
+    if (plan.asked_bytes == 0) plan.asked_bytes = bytes;
+    bytes = std::min(bytes, plan.keep_all_bytes);
+    if (std::ranges::find(plan.budgets, bytes) == plan.budgets.end()) plan.budgets.push_back(bytes);
+  }
+  plan.budget_bytes = plan.budgets.front();
+}
+
 /// Budgets in bytes, and a host device that is as large as model and budget need, unless the environment says how
 /// large it is. A GPU is as large as it is.
 void settle_memory(train_plan& plan) {
   auto& settings = plan.settings;
   plan.device_is_sized = settings.device_bytes != 0;
-  plan.budgets = asked_budgets(plan);
-  for (auto& bytes : plan.budgets) {
-    if (plan.device_is_sized) bytes = fitting_budget(plan, bytes);
-    if (bytes == 0) throw setting_error("--budget=0: give the device bytes for activations, above zero");
-  }
-  plan.budget_bytes = plan.budgets.front();
+  settle_budgets(plan);
   if (!plan.device_is_sized && !plan.on_gpu()) settings.device_bytes = plan.device_bytes_for(plan.budget_bytes);
   settings.budget = byte_amount::exactly(plan.budget_bytes);
   settle_pinned_memory(plan);
@@ -237,9 +244,9 @@ void settle_memory(train_plan& plan) {
   auto const policy = settings.policy.kind;
   bool const offloads =
       policy == policy_kind::offload || policy == policy_kind::automatic || policy == policy_kind::plan;
-  std::size_t const activations = offloads ? std::max(plan.budget_bytes, plan.keep_all_bytes) : plan.budget_bytes;
+  std::size_t const away = offloads ? std::min(plan.keep_all_bytes - plan.budget_bytes, settings.host_budget.bytes) : 0;
   // To begin and to save, the weights and moments are in ordinary memory a second time.
-  require_machine_memory(plan.device_bytes_for(std::max(activations, activations + plan.state_bytes())));
+  require_machine_memory(plan.device_bytes_for(plan.budget_bytes + away + plan.state_bytes()));
 }
 
 /// So that a long run fails at its start, not at its end.
@@ -285,11 +292,12 @@ std::string policy_name(config const& settings) {
 }
 
 void require_machine_memory(std::size_t bytes) {
-  auto const machine = machine_bytes();
-  if (bytes <= machine) return;
+  auto const there = support::memory_available();
+  if (bytes <= there.bytes) return;
   throw setting_error(
-      fmt::format("{} of memory are needed, this machine has {}; lower --budget, --batch, --layers or --width",
-                  format_bytes(bytes), format_bytes(machine)));
+      fmt::format("{} of memory are needed, but of the memory of {} {} are available; lower --budget (FERRY_BUDGET), "
+                  "--batch, --layers or --width",
+                  format_bytes(bytes), there.of, format_bytes(there.bytes)));
 }
 
 std::size_t train_plan::device_bytes_for(std::size_t budget) const {

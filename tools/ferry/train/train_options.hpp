@@ -53,6 +53,7 @@ struct train_plan {
   nn::token_data data;
   config settings;               ///< of the device and the session; budgets in bytes, and no `auto` device
   bool device_is_sized = false;  ///< FERRY_DEVICE_BYTES says how large it is
+  std::size_t asked_bytes = 0;   ///< of which no more than `keep_all_bytes` are taken
   std::size_t budget_bytes = 0;
   std::vector<std::size_t> budgets{};  ///< all that --compare was given; `budget_bytes` is the first
   std::size_t keep_all_bytes = 0;      ///< what a step holds at its fullest if nothing leaves, about
@@ -71,8 +72,8 @@ struct train_plan {
 /// Throws: `setting_error`, `invalid_argument`, `nn::file_error`: one line that names the flag or file and the fix.
 [[nodiscard]] train_plan make_train_plan(train_flags flags);
 
-/// Throws: `setting_error` if this machine has less: asked first, because one that hands out memory it does not have
-/// ends the program without a word.
+/// Throws: `setting_error` if less can be had of this machine: asked first, because one that hands out memory it does
+/// not have ends the program without a word.
 void require_machine_memory(std::size_t bytes);
 
 [[nodiscard]] bool is_set(char const* variable);
