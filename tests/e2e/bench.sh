@@ -15,6 +15,7 @@ for curve in auto keep recompute every=N sqrt selective offload offload-all firs
 done
 expect_out "export FERRY_POLICY="
 expect_out "export FERRY_BUDGET="
+[[ "$(head -n 2 <<<"$out" | grep -o 'rtx4090' | wc -l)" == 1 ]] || complain "expected the GPU to be named once"
 expect_json "$scratch/p.json" ferry_bench budgets_bytes curves overhead dominated recommended
 grep -q '</svg>' "$scratch/p.svg" || complain "expected a whole picture"
 

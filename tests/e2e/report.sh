@@ -27,7 +27,7 @@ expect_code 0
 run simulate --gpt 4,256,4,128,8 --gpu laptop --policy auto --budget 40% --json simulated.json --trace simulated.trace
 expect_code 0
 cat >bench.json <<'JSON'
-{"ferry_bench": 1, "what": "policies", "device": "sim", "profile": "a profile", "hardware": "a100-80", "keep_all_bytes": 1000000, "unlimited_us": 1000,
+{"ferry_bench": 1, "what": "policies", "device": "sim", "profile": "a step, on a100-80", "hardware": "a100-80", "keep_all_bytes": 1000000, "unlimited_us": 1000,
  "budgets_bytes": [200000, 500000], "curves": [
  {"name": "auto", "kind": "ferry", "words": "a planned mix", "points": [
   {"budget_bytes": 200000, "fits": true, "peak_bytes": 190000, "step_us": 1100, "overhead": 0.1, "recompute_us": 100, "waiting_us": 0, "offloaded_bytes": 5000},
@@ -117,6 +117,9 @@ expect_dom() {
 expect_dom one.html 'id="overview"' 'id="next"' 'id="steps"' 'id="memory"' 'id="lanes"' 'id="items"' 'id="decisions"' 'id="settings"' \
   'class="lanes"' 'FERRY_POLICY' 'class="life"' 'aria-sort=' 'class="reference"' 'aria-label="Zoom in"'
 expect_dom all.html 'id="compare"' 'id="pareto-0"' 'id="policies-0"' 'role="tab"' 'export FERRY_POLICY=auto' 'torchtune'
+grep -q '>FERRY_POLICY</code> the lowest curve</li>' dom.html || complain "expected the gain to be said once"
+if grep -q 'on a100-80; a100-80' dom.html; then complain "expected the GPU to be named once"; fi
+grep -q '"name":"auto","ink":"s0"' all.html || complain "expected auto's colour of every picture"
 expect_dom cut.html 'killed' 'id="steps"'
 expect_dom hostile.html 'id="items"' '&lt;img'
 if grep -q '<title>1</title>\|<img' dom.html; then complain "expected a name to stay text"; fi

@@ -156,6 +156,14 @@ TEST(Contest, PicturesEscapeWhatTheyAreTold) {
   EXPECT_THAT(drawn, HasSubstr("recompute"));
 }
 
+TEST(Contest, CurvesHaveTheirColoursWhateverElseIsThere) {
+  auto all = three_curves();
+  all.curves.erase(all.curves.begin());
+  auto const drawn = svg_of(all);
+  EXPECT_THAT(drawn, Not(HasSubstr("series-0\"")));
+  EXPECT_THAT(drawn, HasSubstr(R"(stroke="#2ca02c" class="series-2")")) << "recompute's";
+}
+
 TEST(Contest, JsonHasEveryPointAndWhyOneDoesNotFit) {
   auto const value = json_of(three_curves());
   EXPECT_EQ(value["curves"].size(), 4U);

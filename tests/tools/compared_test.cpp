@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/progress.hpp"
+#include "common/svg.hpp"
 #include "train/slow_link.hpp"
 
 namespace ferry::command {
@@ -174,6 +175,27 @@ TEST(Compared, ThePictureHasAPanelForEachBudget) {
                              HasSubstr(">1.04x, 20.0 MiB on the device<"), HasSubstr("GPT &lt;of 16&gt;")));
 }
 
+TEST(Pictures, ASystemHasTheSameColourInEach) {
+  EXPECT_EQ(series_of("auto"), 0U);
+  EXPECT_EQ(series_of("every=2"), series_of("every=N"));
+  EXPECT_NE(series_of("static"), series_of("rule alone"));
+  std::vector<compared_budget> const all{made_comparison({made_row("recompute", 0.12), made_row("auto", 0.104)})};
+  EXPECT_THAT(svg_of(all, "a GPT"), AllOf(HasSubstr(R"(stroke="#2ca02c" stroke-width="15" class="series-2 bar")"),
+                                          HasSubstr(R"(stroke="#d62728" stroke-width="15" class="series-0 bar")"),
+                                          HasSubstr(R"(class="unlimited bar")")));
+}
+
+TEST(Pictures, NamesAtTheEndsOfCurvesKeepApart) {
+  svg on(100, 100, "names");
+  on.name_ends(50, 20, {{31, "lower", "series-1"}, {30, "upper", "series-0"}, {2, "first", "axis"}});
+  auto const text = std::move(on).finish();
+  for (char const* place : {R"(y="20.00" text-anchor="start" fill="#222222" class="">first<)",
+                            R"(y="35.00" text-anchor="start" fill="#222222" class="">upper<)",
+                            R"(y="50.00" text-anchor="start" fill="#222222" class="">lower<)"}) {
+    EXPECT_THAT(text, HasSubstr(place));
+  }
+}
+
 link_drop made_drop(double fixed, double automatic) {
   link_drop made{.step = 8, .gbps = 1.2, .slow_gbps = 0.4, .rows = {}};
   auto const add = [&](char const* name, double slow) {
@@ -217,9 +239,10 @@ TEST(SlowLink, ThePictureHasACurveForEachButTheReference) {
   auto all = made_drop(0.195, 0.122);
   all.rows.back().seconds[2] = 1;  // while plans are made
   auto const picture = svg_of(all, "a GPT");
-  EXPECT_THAT(picture,
-              AllOf(StartsWith("<svg "), HasSubstr(">static<"), HasSubstr(">auto<"), Not(HasSubstr(">unlimited<")),
-                    HasSubstr(">0.4 GB/s<"), HasSubstr(">2.5x<"), Not(HasSubstr(">3x<"))));
+  EXPECT_THAT(picture, AllOf(StartsWith("<svg "), HasSubstr(">static<"), HasSubstr(">auto<"),
+                             Not(HasSubstr(">unlimited<")), HasSubstr(">0.4 GB/s<"), HasSubstr(">2.5x<"),
+                             Not(HasSubstr(">3x<")), HasSubstr(R"(class="series-0 thick")")))
+      << "auto's colour is that of other pictures";
 }
 
 TEST(ProgressBar, SaysHowFarAndHowLongStill) {

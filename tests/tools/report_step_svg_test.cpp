@@ -53,6 +53,18 @@ TEST(StepSvg, ShowsLanesCopiesRecipesAndWaits) {
   EXPECT_THAT(text, HasSubstr("pinned bytes, at most 0.0 MiB"));
 }
 
+TEST(StepSvg, NoCurveCrossesTheNamesOfTheTiers) {
+  auto const text = picture_of(traced(2), 2);
+  auto const number_before = [&](char const* what, char const* attribute) {
+    auto const at = text.rfind(attribute, text.find(what));
+    return std::stod(text.substr(at + std::string_view(attribute).size()));
+  };
+  double const names = number_before("device bytes, at most", " y=\"");
+  auto const area = text.rfind("<rect", text.find("class=\"device-line\""));
+  double const curves = std::stod(text.substr(text.find(" y=\"", area) + 4));
+  EXPECT_LT(names, curves);
+}
+
 TEST(StepSvg, HatchesWhatWasGivenUp) {
   auto const text = picture_of(traced(1));
   EXPECT_EQ(count(text, "class=\"fetch given-up\""), 1U);

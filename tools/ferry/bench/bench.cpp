@@ -63,9 +63,11 @@ class output {
 };
 
 std::string words_of(contest const& all) {
-  std::string text = fmt::format("{}\non {}; keeping all holds {}, a step takes {:.4g} ms with unlimited memory\n\n{}",
-                                 printable(all.step), printable(all.hardware), format_bytes(all.keep_all_bytes),
-                                 1e-3 * all.unlimited_us, table_of(all));
+  bool const names_hardware = all.step.ends_with(fmt::format(" on {}", all.hardware));
+  std::string text =
+      fmt::format("{}\n{}keeping all holds {}, a step takes {:.4g} ms with unlimited memory\n\n{}", printable(all.step),
+                  names_hardware ? "" : fmt::format("on {}; ", printable(all.hardware)),
+                  format_bytes(all.keep_all_bytes), 1e-3 * all.unlimited_us, table_of(all));
   constexpr double busy = 0.1;
   if (all.noise > 0) {
     text += fmt::format("\nsteps vary by about {:.1f}% here{}\n", 100 * all.noise,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,12 @@ std::vector<std::pair<std::string, std::vector<double>>> distinct_curves(break_e
   return curves;
 }
 
+/// Of the first of these names among all, so that an item has the same colour in each picture of a model.
+std::size_t place_by_name(break_even_sweep const& sweep, std::string_view names) {
+  auto const first = names.substr(0, names.find(", "));
+  return static_cast<std::size_t>(std::ranges::count_if(sweep.items, [&](auto const& one) { return one < first; }));
+}
+
 }  // namespace
 
 std::string text_of(break_even const& all) {
@@ -154,20 +161,22 @@ std::string svg_of(break_even const& all) {
     on.text({x(i), height - bottom + 18}, std::to_string(sweep.values[i]), svg::anchor::middle, "faint");
   }
   on.text({(left + width - right) / 2, height - 10}, sweep.axis, svg::anchor::middle, "faint");
+  std::vector<svg::curve_end> ends;
   if (all.in_gbps > 0) {
     on.line({left, y(all.in_gbps)}, {width - right, y(all.in_gbps)}, "axis dashed");
-    on.text({left + 6, y(all.in_gbps) - 5}, fmt::format("this link: {:.3g}", all.in_gbps), svg::anchor::start, "faint");
+    ends.push_back({y(all.in_gbps), fmt::format("this link: {:.3g}", all.in_gbps), "axis"});
   }
-  std::size_t drawn = 0;
   for (auto const& [names, gbps] : distinct_curves(sweep)) {
     std::vector<svg::point> run;
     for (std::size_t k = 0; k < gbps.size(); ++k) {
       if (gbps[k] > 0) run.push_back({x(k), y(gbps[k])});
     }
-    if (run.size() > 1) on.curve(run, series_class(drawn));
-    if (!run.empty()) on.text({width - right + 8, run.back().y + 4}, names);
-    ++drawn;
+    if (run.empty()) continue;
+    auto const look = series_class(place_by_name(sweep, names));
+    if (run.size() > 1) on.curve(run, look);
+    ends.push_back({run.back().y, names, look});
   }
+  on.name_ends(width - right, top, std::move(ends));
   return std::move(on).finish();
 }
 

@@ -91,7 +91,7 @@ class plane {
 
 void draw_curve(svg& on, plane const& in, contest const& all, std::size_t index) {
   auto const& curve = all.curves[index];
-  auto const look = series_class(index);
+  auto const look = series_class(series_of(curve.name));
   std::string const style = look + (curve.name == "auto" ? " thick" : curve.is_peer ? " dashed" : "");
   std::vector<svg::point> run;
   auto const end_run = [&] {

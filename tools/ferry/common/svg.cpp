@@ -130,6 +130,9 @@ constexpr std::array rules{
     rule{"", "series-11", "stroke", "s11"},
     rule{"", "series-12", "stroke", "s12"},
     rule{"polyline", "thick", "stroke-width", "3.5"},
+    rule{"", "unlimited", "stroke", "dropped"},
+    rule{"line", "bar", "stroke-width", "15"},
+    rule{"line", "error", "stroke", "ink"},
     rule{"text", "faint", "fill", "faint"},
     rule{"text", "faint", "font-size", "11px"},
     rule{"text", "strong", "font-size", "15px"},
@@ -208,6 +211,18 @@ std::string page_palette() {
 
 std::string series_class(std::size_t index) { return fmt::format("series-{}", index % palette_series); }
 
+std::size_t series_of(std::string_view system) {
+  constexpr std::array<std::string_view, palette_series> known{
+      "auto",        "keep",    "recompute", "every",  "sqrt",         "selective", "offload",
+      "offload-all", "first-k", "groups",    "inputs", "rebuild-only", "dtr"};
+  auto const found = std::ranges::find(known, system.substr(0, system.find('=')));
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  constexpr std::array others{8, 12, 11, 10};  // of what seldom stands beside these
+  std::size_t letters = 0;
+  for (char const c : system) letters += static_cast<unsigned char>(c);
+  return others[letters % others.size()];
+}
+
 namespace {
 
 void close(std::string& body, char const* element, std::string_view tip) {
@@ -263,6 +278,18 @@ void svg::text(point at, std::string_view words, anchor where, std::string_view 
   constexpr std::string_view names[] = {"start", "middle", "end"};
   fmt::format_to(std::back_inserter(body_), "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" {}>{}</text>\n", at.x,
                  at.y, names[static_cast<std::size_t>(where)], look("text", classes), markup_text(words));
+}
+
+void svg::name_ends(double x, double top, std::vector<curve_end> ends) {
+  constexpr double line_height = 15;
+  std::ranges::sort(ends, {}, &curve_end::y);
+  double free_from = top;
+  for (auto const& one : ends) {
+    double const at = std::max(one.y + 4, free_from);
+    line({x, one.y}, {x + 12, at - 4}, one.classes);
+    text({x + 16, at}, one.name);
+    free_from = at + line_height;
+  }
 }
 
 std::string svg::finish() && {

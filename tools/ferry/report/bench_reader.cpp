@@ -72,8 +72,7 @@ policy_bench read_policies(json const& value, std::string const& name) {
   }
   for (auto const& one : array_at(value, "recommended")) {
     if (bench.recommended.size() == most_columns) break;
-    bench.recommended.push_back(
-        {text_at(one, "variable", 60), text_at(one, "value"), text_at(one, "why"), number_at(one, "gain")});
+    bench.recommended.push_back({text_at(one, "variable", 60), text_at(one, "value"), text_at(one, "why")});
   }
   return bench;
 }

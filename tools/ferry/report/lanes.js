@@ -10,6 +10,14 @@ const INNER = new Set(['rebuild', 'wait', 'short']);
 const TIERS = ['device', 'host', 'in flight', 'disk'];
 const TIER_INK = ['keep', 'ferry', 's5', 'disk'];
 
+const SHORT_WORDS = {run_ahead: 'held back', wait: 'wait', short: 'wait'};
+const shortOf = (slice) => SHORT_WORDS[slice.kind] || slice.name.replace(/^forward /, 'F').replace(/^backward /, 'B');
+
+/// The first of these words that is no wider than that; none of them: nothing.
+function fitting(pen, words, width) {
+  return words.find((one) => one && pen.measureText(one).width <= width) || '';
+}
+
 /// A step's rows as objects, once.
 function unfold(run, step) {
   if (step.unfolded) return step.unfolded;
@@ -87,7 +95,8 @@ class LaneView {
     if (!this.step || !this.width) return;
     const row = 40;
     const memory = this.tiers.length ? 92 : 0;
-    const height = 22 + this.lanes.length * row + (memory ? memory + 14 : 0) + 4;
+    const names = 16;  // of the tiers, above their curves
+    const height = 22 + this.lanes.length * row + (memory ? memory + names + 14 : 0) + 4;
     const scale = window.devicePixelRatio || 1;
     const canvas = this.canvas;
     canvas.width = Math.round(this.width * scale);
@@ -104,7 +113,7 @@ class LaneView {
     this.drawn = [];
     this.lanes.forEach((lane, place) => this.drawLane(pen, ink, lane, 22 + place * row, row - 6));
     if (this.marked) this.drawMarks(pen, ink);
-    if (memory) this.drawBytes(pen, ink, 22 + this.lanes.length * row + 10, memory);
+    if (memory) this.drawBytes(pen, ink, 22 + this.lanes.length * row + 10 + names, memory);
     this.range.textContent = `${time(this.from)} – ${time(this.to)} of ${time(this.ends)}`;
   }
 
@@ -124,9 +133,9 @@ class LaneView {
     pen.fillRect(this.left, y, this.width - this.left - 6, height);
     pen.fillStyle = ink('ink');
     pen.textAlign = 'left';
-    const short = lane.name.split(':')[0];
-    pen.fillText(this.width < 560 ? short.slice(0, 8) : lane.name.slice(0, 20), 0, y + height / 2 + 4);
+    pen.fillText(fitting(pen, [lane.name, lane.name.split(':')[0]], this.left - 6), 0, y + height / 2 + 4);
     const depth = [];
+    const labels = [];
     for (const one of this.data.slices) {
       if (one.lane !== lane.index || one.to < this.from || one.from > this.to) continue;
       if (one.kind === 'step') continue;
@@ -144,15 +153,15 @@ class LaneView {
       pen.fillRect(x, top, wide > 3 ? wide - 0.6 : wide, tall);
       pen.globalAlpha = 1;
       this.drawn.push({one, x, y: top, width: Math.max(wide, 2), height: tall});
-      if (wide > 34) {
-        pen.save();
-        pen.beginPath();
-        pen.rect(x, top, wide - 3, tall);
-        pen.clip();
-        pen.fillStyle = ink(inner ? 'ground' : 'ink');
-        pen.fillText(one.name, x + 4, inner ? top + tall / 2 + 4 : top + (one.kind === 'forward' || one.kind === 'backward' ? 10.5 : tall / 2 + 4));
-        pen.restore();
-      }
+      const words = wide > 12 ? fitting(pen, [one.name, shortOf(one)], wide - 7) : '';
+      const base = !inner && (one.kind === 'forward' || one.kind === 'backward') ? 10.5 : tall / 2 + 4;
+      if (words) labels.push({words, x: x + 4, y: top + base, ink: inner ? 'ground' : 'ink', under: this.drawn.length});
+    }
+    for (const one of labels) {
+      const right = one.x + pen.measureText(one.words).width;
+      const covered = this.drawn.slice(one.under).some((box) => box.x < right && box.x + box.width > one.x && box.y < one.y && box.y + box.height > one.y - 8);
+      pen.fillStyle = ink(one.ink);
+      if (!covered) pen.fillText(one.words, one.x, one.y);
     }
     if (lane.name.startsWith('host')) {
       pen.fillStyle = ink('ferry');
@@ -237,7 +246,7 @@ class LaneView {
     const names = this.tiers.map((tier) => [TIERS[tier], TIER_INK[tier]]).concat(budget ? [['budget of the device', 'wait']] : []);
     for (const [words, name] of names) {
       pen.fillStyle = ink(name);
-      pen.fillText(words, x, y + 11);
+      pen.fillText(words, x, y - 6);
       x += pen.measureText(words).width + 12;
     }
     pen.fillStyle = ink('ink');

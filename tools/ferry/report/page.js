@@ -5,7 +5,8 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const page = {main: document.getElementById('main'), sections: document.getElementById('sections'), run: 0, drawn: []};
 tip.element = document.getElementById('tip');
 
-const runInk = (index) => colour(`s${index % 12}`);
+// By policy, as in every other picture, where that tells the runs apart.
+const runInk = (index) => colour(new Set(data.runs.map((run) => run.ink)).size === data.runs.length ? data.runs[index].ink : `s${index % 12}`);
 
 function section(id, title, about, ...children) {
   page.sections.append(h('a', {href: `#${id}`}, title));
@@ -165,10 +166,13 @@ function overview(run) {
   return section('overview', 'Overview', [run.title ? `${run.title}.` : '', from].filter(Boolean).join(' '), h('div', {class: 'cards'}, cards));
 }
 
+/// What stands between backticks, as code.
+const marked = (words) => words.split('`').map((part, i) => i % 2 ? h('code', {}, part) : part);
+
 function adviceList(rows) {
   const mark = {good: '✓', hint: 'i', costly: '!'};
   return h('ul', {class: 'advice'}, rows.map((one) => h('li', {class: one.how}, h('span', {class: 'mark', 'aria-hidden': 'true'}, mark[one.how]),
-      h('div', {}, h('p', {}, one.seen), one.remedy ? h('p', {class: 'remedy'}, one.remedy) : null), one.variable ? h('code', {}, one.variable) : null)));
+      h('div', {}, h('p', {}, marked(one.seen)), one.remedy ? h('p', {class: 'remedy'}, marked(one.remedy)) : null), one.variable ? h('code', {}, one.variable) : null)));
 }
 
 function reasonSection(run) {
@@ -225,7 +229,7 @@ function policiesSection(one, index) {
   const most = Math.max(1, ...times);
   const columns = [{name: 'Policy'}, {name: 'Time of a step'}, {name: 'Device peak', right: true}, {name: 'Host peak', right: true}, {name: 'Recompute FLOPs', right: true},
                    {name: 'Waiting a step', right: true}, {name: 'Tokens/s', right: true}, {name: 'Loss', right: true}, {name: 'Gradients'}];
-  const rows = one.rows.map((row) => row.fits ? [row.policy, h('span', {class: 'meter'}, h('span', {class: 'track'}, h('span', {style: {width: `${100 * (row.relative_time || 0) / most}%`, background: colour(row.policy === 'auto' ? 's0' : 'forward')}})), ` ${digits(row.relative_time || 0)}×`),
+  const rows = one.rows.map((row) => row.fits ? [row.policy, h('span', {class: 'meter'}, h('span', {class: 'track'}, h('span', {style: {width: `${100 * (row.relative_time || 0) / most}%`, background: colour(row.ink)}})), ` ${digits(row.relative_time || 0)}×`),
       bytes(row.peak_device_bytes), bytes(row.peak_pinned_bytes), percent(row.recompute_share), time(row.waiting_us), count(Math.round(row.tokens_per_second)), known(row.final_loss) ? row.final_loss.toPrecision(5) : '–', row.identical ? 'identical' : 'differ'] :
       [row.policy, h('span', {class: 'warn'}, row.failure || 'does not fit'), '', '', '', '', '', '', '']);
   return section(`policies-${index}`, 'Policies compared', `${one.label}: a budget of ${bytes(one.budget_bytes)}; keeping all needs ${bytes(one.keep_all_bytes)}.`, table(columns, rows, {label: 'Policies'}));

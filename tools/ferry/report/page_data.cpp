@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/svg.hpp"
 #include "report/advice.hpp"
 #include "report/page_items.hpp"
 #include "report/page_lanes.hpp"
@@ -21,6 +22,11 @@ json json_of(by_tier const& values) {
   json row = json::array();
   for (double const one : values) row.push_back(short_number(one));
   return row;
+}
+
+/// The colour of a policy or another system, as the palette names it.
+std::string ink_of(std::string_view system) {
+  return system == "unlimited" ? "dropped" : fmt::format("s{}", series_of(system));
 }
 
 /// The mean of what is known.
@@ -140,6 +146,7 @@ json run_json(run const& of, page_limits const& limits) {
   json value{{"label", of.label},
              {"title", of.title},
              {"policy", of.policy},
+             {"ink", ink_of(of.policy)},
              {"files", of.files},
              {"notes", of.notes},
              {"limits", json_of(of.limit_bytes)},
@@ -172,6 +179,7 @@ json json_of(policy_comparison const& one) {
   json rows = json::array();
   for (auto const& row : one.rows) {
     rows.push_back({{"policy", row.policy},
+                    {"ink", ink_of(row.policy)},
                     {"fits", row.fits},
                     {"failure", row.failure},
                     {"peak_device_bytes", short_number(row.peak_device_bytes)},
@@ -211,8 +219,11 @@ json json_of(policy_bench const& one) {
   for (auto const& curve : one.curves) {
     json points = json::array();
     for (auto const& point : curve.points) points.push_back(json_of(point));
-    curves.push_back(
-        {{"name", curve.name}, {"kind", curve.kind}, {"words", curve.words}, {"points", std::move(points)}});
+    curves.push_back({{"name", curve.name},
+                      {"ink", ink_of(curve.name)},
+                      {"kind", curve.kind},
+                      {"words", curve.words},
+                      {"points", std::move(points)}});
   }
   json dominated = json::array();
   for (auto const& row : one.dominated) {
@@ -221,8 +232,7 @@ json json_of(policy_bench const& one) {
   }
   json recommended = json::array();
   for (auto const& row : one.recommended) {
-    recommended.push_back(
-        {{"variable", row.variable}, {"value", row.value}, {"why", row.why}, {"gain", short_number(row.gain)}});
+    recommended.push_back({{"variable", row.variable}, {"value", row.value}, {"why", row.why}});
   }
   return {{"label", one.label},
           {"device", one.device},

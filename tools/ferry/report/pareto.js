@@ -10,7 +10,7 @@ function paretoSection(bench, index) {
   const close = Math.min(largest, Math.max(2.5 * needed, 0.15));
   let top = close * 1.05;
   const host = h('div', {class: 'chart', style: {minHeight: '320px'}});
-  const ink = (i) => bench.curves[i].name === 'auto' ? colour('s0') : colour(`s${1 + (i - (auto >= 0 && i > auto ? 1 : 0)) % 11}`);
+  const ink = (i) => colour(bench.curves[i].ink);
   const height = 340;
   const margin = {left: 56, right: 14, top: 14, bottom: 42};
 
@@ -93,10 +93,11 @@ function paretoSection(bench, index) {
     const done = () => { copy.textContent = 'Copied'; setTimeout(() => { copy.textContent = 'Copy'; }, 1500); };
     if (navigator.clipboard) navigator.clipboard.writeText(lines).then(done, () => {});
   }}, 'Copy');
-  const place = [bench.profile, bench.hardware || bench.device, known(bench.unlimited_us) ? `${time(bench.unlimited_us)} a step with unlimited memory` : '', known(bench.keep_all_bytes) ? `keeping all needs ${bytes(bench.keep_all_bytes)}` : ''].filter(Boolean).join('; ');
+  const device = bench.hardware || bench.device;
+  const place = [bench.profile, bench.profile.endsWith(` on ${device}`) ? '' : device, known(bench.unlimited_us) ? `${time(bench.unlimited_us)} a step with unlimited memory` : '', known(bench.keep_all_bytes) ? `keeping all needs ${bytes(bench.keep_all_bytes)}` : ''].filter(Boolean).join('; ');
   return section(`pareto-${index}`, 'Time against memory', `${place}. Lower and further left is better.`, h('div', {class: 'bar'}, toggles, wide), host,
-      bench.dominated.length ? h('div', {class: 'notes'}, bench.dominated.map((one) => h('p', {}, `At ${bytes(one.budget_bytes)}, auto is ${digits(one.ratio)} times as slow as ${one.by}.`))) : null,
+      bench.dominated.length ? h('div', {class: 'notes'}, bench.dominated.map((one) => h('p', {}, `At ${bytes(one.budget_bytes)}, auto ${known(one.ratio) ? `takes ${percent(one.ratio - 1)} longer than` : 'does not fit, other than'} ${one.by}.`))) : null,
       h('details', {}, h('summary', {}, 'As a table'), table([{name: 'Policy'}, ...budgets.map((budget) => ({name: bytes(budget), right: true}))], rows, {label: 'Overhead by budget'})),
       bench.recommended.length ? h('div', {class: 'recommended'}, h('h3', {}, 'Recommended here'), h('div', {class: 'code'}, h('pre', {}, lines), copy),
-        h('ul', {}, bench.recommended.map((one) => h('li', {}, h('code', {}, one.variable), ` ${one.why || ''}`, known(one.gain) ? h('b', {}, ` ${percent(one.gain)} faster`) : ''))))  : null);
+        h('ul', {}, bench.recommended.map((one) => h('li', {}, h('code', {}, one.variable), ` ${one.why || ''}`))))  : null);
 }

@@ -255,7 +255,6 @@ struct bench_advice {
   std::string variable;
   std::string value;
   std::string why;
-  double gain = unknown;
 };
 struct bench_dominated {
   double budget_bytes = unknown;

@@ -28,6 +28,7 @@ constexpr double lanes_top = 58;
 constexpr double lane_height = 34;
 constexpr double lane_gap = 8;
 constexpr double marks_height = 16;
+constexpr double names_height = 20;
 constexpr double curves_height = 92;
 constexpr double axis_height = 16;
 constexpr double line_height = 17;
@@ -77,6 +78,7 @@ class picture {
     double free_from = 0;
     for (std::size_t i = 0; i < marks_.size(); ++i) free_from = mark(on, i, y, free_from);
     if (!marks_.empty()) y += marks_height;
+    y += names_height;
     curves(on, y);
     y += curves_height + axis_height;
     axis(on, y);
@@ -94,7 +96,7 @@ class picture {
   [[nodiscard]] double height() const {
     auto const words = static_cast<double>(marks_.size());
     return lanes_top + static_cast<double>(lanes_.size()) * (lane_height + lane_gap) +
-           (marks_.empty() ? 0 : marks_height) + curves_height + axis_height + words * line_height + 22;
+           (marks_.empty() ? 0 : marks_height) + names_height + curves_height + axis_height + words * line_height + 22;
   }
 
   [[nodiscard]] double x(double us) const {
@@ -250,14 +252,13 @@ class picture {
     on.rect(left, y, plot_width, curves_height, "lane");
     on.text({left - 8, y + 12}, mebibytes(most), anchor::end, "faint");
     on.text({left - 8, y + curves_height}, "0", anchor::end, "faint");
-    double row = y + 16;
+    double name_at = left;  // above the curves, where none can cross it
     for (auto const& one : tiers) {
-      if (!one.line.empty()) {
-        on.curve(stairs(one.line, y + curves_height, (curves_height - 4) / most), one.line_class);
-        on.text({left + plot_width - 6, row}, fmt::format("{}, at most {}", one.name, mebibytes(one.peak)), anchor::end,
-                one.text_class);
-      }
-      row += 15;
+      if (one.line.empty()) continue;
+      on.curve(stairs(one.line, y + curves_height, (curves_height - 4) / most), one.line_class);
+      on.text({name_at, y - 6}, fmt::format("{}, at most {}", one.name, mebibytes(one.peak)), anchor::start,
+              one.text_class);
+      name_at += 220;
     }
   }
 

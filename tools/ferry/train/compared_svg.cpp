@@ -34,26 +34,24 @@ double most_of(std::span<compared_budget const> all) {
   return std::ceil(most * 4) / 4;
 }
 
-std::string_view fill_of(std::string_view policy) {
-  if (policy == "auto") return "keep";
-  if (policy == "unlimited") return "dropped";
-  return policy == "offload" ? "ferry" : "recompute";
+std::string class_of(std::string_view policy) {
+  return policy == "unlimited" ? std::string(policy) : series_class(series_of(policy));
 }
 
 void draw_bar(svg& on, compared_row const& one, compared_row const& reference, double y, double scale) {
-  on.text({left - 8, y + 14}, one.policy, svg::anchor::end);
-  if (!one.fits()) return on.text({left + 6, y + 14}, "does not fit", svg::anchor::start, "faint");
+  on.text({left - 8, y + 15}, one.policy, svg::anchor::end);
+  if (!one.fits()) return on.text({left + 6, y + 15}, "does not fit", svg::anchor::start, "faint");
   auto const time = time_over(one, reference);
   auto const words = fmt::format("{:.2f}x, {} on the device", time.middle, format_bytes(one.figures.peak_device_bytes));
-  on.rect(left, y + 3, time.middle * scale, row_height - 7, fill_of(one.policy), one.policy + ": " + words);
   double const error = time.error.value_or(0) * scale;
   double const end = left + time.middle * scale;
+  double const middle = y + row_height / 2;
+  on.line({left, middle}, {end, middle}, class_of(one.policy) + " bar");
   if (&one != &reference && error > 0.5) {
-    double const middle = y + 3 + (row_height - 7) / 2;
-    on.line({end - error, middle}, {end + error, middle}, "axis");
-    for (double const x : {end - error, end + error}) on.line({x, middle - 3}, {x, middle + 3}, "axis");
+    on.line({end - error, middle}, {end + error, middle}, "error");
+    for (double const x : {end - error, end + error}) on.line({x, middle - 3}, {x, middle + 3}, "error");
   }
-  on.text({end + error + 8, y + 14}, words, svg::anchor::start, "faint");
+  on.text({end + error + 8, y + 15}, words, svg::anchor::start, "faint");
 }
 
 }  // namespace

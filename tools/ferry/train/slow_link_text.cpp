@@ -93,15 +93,13 @@ std::string words_of(link_drop const& all) {
 namespace {
 
 constexpr double width = 760;
-constexpr double height = 300;
+constexpr double height = 316;
 constexpr double left = 52;
 constexpr double right = width - 110;
-constexpr double top = 60;
+constexpr double top = 76;
 constexpr double bottom = height - 40;
 
-constexpr std::string_view class_of(std::string_view name) {
-  return name == "auto" ? "series-1 thick" : name == "static" ? "series-0" : "series-4";
-}
+std::string class_of(std::string_view name) { return series_class(series_of(name)) + (name == "auto" ? " thick" : ""); }
 
 /// The first steps, in which plans are made, and single ones that something has interrupted, may go beyond.
 double highest_shown(link_drop const& all) {
@@ -114,18 +112,6 @@ double highest_shown(link_drop const& all) {
   }
   std::ranges::sort(shown);
   return room * shown[static_cast<std::size_t>(share_shown * static_cast<double>(shown.size() - 1))];
-}
-
-/// The names at the ends of the curves, kept apart.
-void name_curves(svg& on, std::vector<std::pair<double, std::string>> ends) {
-  constexpr double apart = 15;
-  std::ranges::sort(ends);
-  double above = top;
-  for (auto const& [y, name] : ends) {
-    double const at = std::max(y + 4, above);
-    on.text({right + 8, at}, name);
-    above = at + apart;
-  }
 }
 
 }  // namespace
@@ -141,8 +127,8 @@ std::string svg_of(link_drop const& all, std::string const& what) {
   auto const y_of = [&](double ratio) { return bottom - (bottom - top) * ratio / most; };
   double const drop = x_of(static_cast<double>(all.step) - 0.5);
   on.rect(drop, top, right - drop, bottom - top, "lane");
-  on.text({drop + 6, top + 16}, fmt::format("{:.2g} GB/s", all.slow_gbps), svg::anchor::start, "faint");
-  on.text({drop - 6, top + 16}, fmt::format("{:.2g} GB/s", all.gbps), svg::anchor::end, "faint");
+  on.text({drop + 6, top - 8}, fmt::format("{:.2g} GB/s", all.slow_gbps), svg::anchor::start, "faint");
+  on.text({drop - 6, top - 8}, fmt::format("{:.2g} GB/s", all.gbps), svg::anchor::end, "faint");
   for (double at = 0; at <= most + 1e-9; at += most > 4 ? 1 : 0.5) {
     on.line({left, y_of(at)}, {right, y_of(at)}, at == 0 ? "axis" : "grid");
     on.text({left - 6, y_of(at) + 4}, fmt::format("{}x", at), svg::anchor::end, "faint");
@@ -150,16 +136,16 @@ std::string svg_of(link_drop const& all, std::string const& what) {
   for (std::size_t i = 0; i<all.rows.front().seconds.size(); i += steps> 20 ? 4 : 1)
     on.text({x_of(static_cast<double>(i)), bottom + 16}, fmt::format("{}", i + 1), svg::anchor::middle, "faint");
   on.text({(left + right) / 2, height - 6}, "step", svg::anchor::middle, "faint");
-  std::vector<std::pair<double, std::string>> ends;
+  std::vector<svg::curve_end> ends;
   for (auto const& one : std::span(all.rows).subspan(1)) {
     auto const times = times_over_reference(all, one);
     std::vector<svg::point> through;
     for (std::size_t i = 0; i < times.size(); ++i)
       through.push_back({x_of(static_cast<double>(i)), y_of(std::min(times[i], most))});
     on.curve(through, class_of(one.name));
-    ends.emplace_back(y_of(middle(after(all, times))), one.name);
+    ends.push_back({through.back().y, one.name, class_of(one.name)});
   }
-  name_curves(on, std::move(ends));
+  on.name_ends(right, top, std::move(ends));
   return std::move(on).finish();
 }
 
