@@ -135,7 +135,7 @@ expect_out "Prescription"
 [[ "$out" != *"also give"* ]] || complain "expected no more questions"
 expect_json both.json message requested_bytes capacity_bytes findings kind still_needed prescription
 run train --preset tiny --steps 2 --policy keep --budget 5%
-expect_code 1
+expect_code 3
 "$ferry" doctor --oom - <<<"$err" >"$scratch/told" || complain "expected Ferry's own message to be understood: $err"
 grep -q "raise FERRY_BUDGET to" "$scratch/told" || complain "expected the budget that works: $(<"$scratch/told")"
 echo "all is well" >well.log

@@ -106,7 +106,7 @@ for flag in --profile --hardware --json -o --case; do
   expect_refusal "is empty"
 done
 run plan --profile gpt_7b_a100.json --gpu gtx42 --budget 20%
-expect_refusal "there is no hardware 'gtx42': give one of a100-40, a100-80, h100"
+expect_refusal "there is no hardware 'gtx42': give one of a100-40, a100-80, a10g"
 run plan --profile gpt_7b_a100.json --budget 20%
 expect_refusal "give --gpu NAME or --hardware FILE"
 run plan --profile gpt_7b_a100.json --gpu h100 --hardware rtx4090.json --budget 20%

@@ -21,7 +21,7 @@ namespace {
 constexpr double accuracy = 0.005;
 /// Where the link decides, a session may be quicker: it sends an item out when it is saved, a plan counts on the end of
 /// its segment's forward.
-constexpr double may_be_quicker = 0.011;
+constexpr double may_be_quicker = 0.015;
 
 struct outcome {
   double predicted_us = 0;
