@@ -1,4 +1,5 @@
 // What the models by formula have in common: the time of an operation, and the limits of their dimensions.
+// Shared with tools/: a change here is one of the command too.
 #pragma once
 
 #include <fmt/format.h>

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "doctor/hf_config.hpp"
+#include "doctor/memory.hpp"
 #include "ferry/error.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -76,14 +77,109 @@ TEST(DoctorConfig, ReadsWhatIsSpecialOfTheOthers) {
   EXPECT_FALSE(qwen3.qkv_bias);
 }
 
+/// As the library itself counts them in models of these configurations.
+TEST(DoctorConfig, CountsTheWeightsOfTheOtherArchitectures) {
+  auto const count = [](char const* type, std::string const& sizes) {
+    return parameters_of(completed(parse_hf_config(R"({"model_type": ")" + std::string(type) +
+                                                   R"(", "max_position_embeddings": 4096, )" + sizes + "}")));
+  };
+  EXPECT_EQ(count("mixtral", R"("hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000, "num_local_experts": 8,
+    "num_experts_per_tok": 2, "tie_word_embeddings": false)"),
+            46'702'792'704U);
+  EXPECT_EQ(count("qwen2_moe", R"("hidden_size": 2048, "intermediate_size": 5632, "moe_intermediate_size": 1408,
+    "shared_expert_intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "vocab_size": 151936, "num_experts": 60, "num_experts_per_tok": 4,
+    "tie_word_embeddings": false, "decoder_sparse_step": 1, "mlp_only_layers": [])"),
+            14'315'784'192U);
+  EXPECT_EQ(count("qwen3_moe", R"("hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768,
+    "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+    "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8, "tie_word_embeddings": false)"),
+            30'532'122'624U);
+  EXPECT_EQ(count("gpt_oss", R"("hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": 24,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 201088,
+    "num_local_experts": 32, "num_experts_per_tok": 4, "tie_word_embeddings": false, "attention_bias": true)"),
+            20'914'757'184U);
+  EXPECT_EQ(count("gemma", R"("hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 18,
+    "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256, "vocab_size": 256000)"),
+            2'506'172'416U);
+  EXPECT_EQ(count("gemma2", R"("hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 256000)"),
+            2'614'341'888U);
+  EXPECT_EQ(count("gemma3_text", R"("hidden_size": 1152, "intermediate_size": 6912, "num_hidden_layers": 26,
+    "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256, "vocab_size": 262144)"),
+            999'885'952U);
+  EXPECT_EQ(count("phi3", R"("hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32064, "tie_word_embeddings": false)"),
+            3'821'079'552U);
+}
+
+constexpr char const* mixtral = R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+  "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "max_position_embeddings": 8192,
+  "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2})";
+
+TEST(DoctorConfig, ReadsExperts) {
+  auto const of = completed(parse_hf_config(mixtral));
+  EXPECT_EQ(of.experts, 8);
+  EXPECT_EQ(of.experts_per_token, 2);
+  EXPECT_EQ(active_hidden(of), 2 * 14336);
+  EXPECT_EQ(words_of_hidden(of), "hidden 14336 of each expert, 2 of 8 experts a token");
+  auto const message = [](std::string_view from, std::string_view to) {
+    std::string const text = changed(mixtral, from, to);
+    return message_of<format_error>([&] { static_cast<void>(parse_hf_config(text)); });
+  };
+  EXPECT_EQ(message("\"num_local_experts\": 8", "\"num_local_experts\": 9999"),
+            "num_local_experts: is '9999'; give a number from 1 to 1024");
+  EXPECT_EQ(message("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"),
+            "num_experts_per_tok: is '9'; give a number from 1 to 8");
+  EXPECT_THAT(message("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 2, \"mlp_only_layers\": [0]"),
+              StartsWith("mlp_only_layers: names blocks without experts; only models whose blocks are all alike"));
+  EXPECT_THAT(message("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 2, \"decoder_sparse_step\": 2"),
+              StartsWith("decoder_sparse_step: is 2; only models whose blocks are all alike"));
+}
+
+TEST(DoctorConfig, ReadsTheTextOfAModelThatAlsoSees) {
+  auto const of = parse_hf_config(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 1},
+    "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
+    "num_hidden_layers": 34, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+    "vocab_size": 262208}})");
+  EXPECT_EQ(of.name, "gemma3_text");
+  EXPECT_EQ(of.width, 2560);
+  EXPECT_TRUE(of.tied);
+  EXPECT_TRUE(of.post_norms);
+}
+
+TEST(DoctorConfig, SizesThatNoModelHasAreRefused) {
+  auto const message = [](std::string_view from, std::string_view to) {
+    std::string const text = changed(mixtral, from, to);
+    return message_of<setting_error>([&] {
+      auto const of = completed(parse_hf_config(text));
+      static_cast<void>(step_of(of, {}, named_hardware("t4")));
+    });
+  };
+  EXPECT_EQ(message("\"intermediate_size\": 14336", "\"intermediate_size\": 262144, \"head_dim\": 16384"),
+            "this model cannot be: hidden = 524288: give a number from 1 to 262144");
+  EXPECT_EQ(message("\"num_local_experts\": 8",
+                    "\"num_local_experts\": 1024, \"moe_intermediate_size\": 262144, "
+                    "\"n_layer\": 1, \"head_dim\": 16384"),
+            "this model cannot be: hidden = 524288: give a number from 1 to 262144");
+  model many = parse_hf_config(mixtral);
+  many.layers = 10'000;
+  many.experts = 1024;
+  many.hidden = 1 << 18;
+  EXPECT_EQ(message_of<setting_error>([&] { static_cast<void>(completed(many)); }),
+            "this model cannot be: it has more than 2^50 weights; lower its sizes");
+}
+
 TEST(DoctorConfig, AnUnknownArchitectureIsAnsweredWithTheKnownOnes) {
   auto const message = [](std::string const& text) {
     return message_of<format_error>([&] { static_cast<void>(parse_hf_config(text)); });
   };
-  EXPECT_EQ(
-      message(R"({"model_type": "mamba"})"),
-      "model_type: is 'mamba'; known are gpt2, llama, mistral, qwen2 and qwen3; else give the shape by flags: --model "
-      "gpt|llama --layers --width --heads --context");
+  EXPECT_EQ(message(R"({"model_type": "mamba"})"),
+            "model_type: is 'mamba'; known are gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, "
+            "mixtral, "
+            "qwen2_moe, qwen3_moe, gpt_oss; else give the shape by flags: --model gpt|llama --layers --width --heads "
+            "--context");
   EXPECT_THAT(message("{}"), StartsWith("has no \"model_type\""));
   EXPECT_THAT(message(R"({"model_type": 7})"), StartsWith("has no \"model_type\""));
   EXPECT_THAT(message(R"({"model_type": "m)"
@@ -123,7 +219,7 @@ TEST(DoctorConfig, WhatIsNoConfigIsRefused) {
 TEST(DoctorConfig, SurvivesBrokenOnes) {
   std::mt19937 random(11);
   for (int i = 0; i < 3000; ++i) {
-    std::string text = i % 2 == 0 ? gpt2 : llama;
+    std::string text = i % 3 == 0 ? gpt2 : i % 3 == 1 ? llama : mixtral;
     for (int k = 0; k < 4; ++k) text[random() % text.size()] = static_cast<char>(random() % 256);
     text.resize(random() % 4 == 0 ? random() % text.size() : text.size());
     try {

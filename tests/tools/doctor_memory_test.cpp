@@ -200,6 +200,47 @@ TEST(DoctorMemory, StatesOnTheHostLeaveTheDevice) {
   EXPECT_EQ(divided.host, (12 * count + 7) / 8 + (2 * count + 7) / 8);
 }
 
+TEST(DoctorMemory, AdaptersAreTrainedInFp32BesideFrozenWeights) {
+  auto const of = llama_8b();
+  // Beside queries, keys, values, output, gate, up and down, of 32 blocks.
+  std::size_t const adapters = 32ULL * 16 * ((4096 + 4096) + 2 * (4096 + 1024) + (4096 + 4096) + 3 * (4096 + 14336));
+  EXPECT_EQ(trained_parameters_of(of, {.lora = 16}), adapters);
+  auto const states = states_of(of, {.lora = 16});
+  EXPECT_EQ(states.weights, 2 * parameters_of(of) + 4 * adapters);
+  EXPECT_EQ(states.gradients, 4 * adapters);
+  EXPECT_EQ(states.optimizer, 8 * adapters) << "no copy: they are fp32";
+  EXPECT_EQ(words_of_optimizer(of, {.lora = 16}), "adamw: 8 bytes a trained weight");
+  EXPECT_EQ(words_of_training(of, {.kernels = kernel_kind::eager, .lora = 16}),
+            "eager kernels; LoRA of rank 16; adamw");
+  model gpt = gpt_1b();
+  EXPECT_EQ(trained_parameters_of(gpt, {.lora = 4}), 24ULL * 4 * 2048 * (1 + 3 + 1 + 1 + 1 + 4 + 4 + 1));
+}
+
+TEST(DoctorMemory, NF4IsFourBitsAndAScaleForEvery64) {
+  auto const of = llama_8b();
+  std::size_t const matrices = 32ULL * (4096 * (4096 + 2 * 1024 + 4096) + 3ULL * 4096 * 14336);
+  std::size_t const adapters = trained_parameters_of(of, {.lora = 16});
+  auto const states = states_of(of, {.lora = 16, .nf4 = true});
+  EXPECT_EQ(states.weights, matrices / 2 + matrices / 16 + 2 * (parameters_of(of) - matrices) + 4 * adapters);
+}
+
+TEST(DoctorMemory, OfFrozenBlocksAndTheirEmbeddingOnlyWeightsAreThere) {
+  auto of = llama_8b();
+  std::size_t const all = parameters_of(of);
+  of.frozen = 24;
+  std::size_t const block = 4096 * (4096 + 2 * 1024 + 4096) + 3ULL * 4096 * 14336 + 2 * 4096;
+  std::size_t const trained = 8 * block + 128256ULL * 4096 + 4096;
+  auto const states = states_of(of, {});
+  EXPECT_EQ(states.weights, 2 * all);
+  EXPECT_EQ(states.gradients, 2 * trained);
+  EXPECT_EQ(states.optimizer, 12 * trained);
+  of.tied = true;
+  EXPECT_EQ(states_of(of, {}).gradients, 2 * (8 * block + 4096)) << "the head is the embedding";
+  of.frozen = 32;
+  EXPECT_EQ(message_of<setting_error>([&] { static_cast<void>(completed(of)); }),
+            "--frozen=32 is all of the model's 32 blocks: give at most 31");
+}
+
 TEST(DoctorMemory, OptimizersHaveNames) {
   for (auto const name : optimizer_names()) EXPECT_EQ(to_string(*optimizer_named(name)), name);
   EXPECT_FALSE(optimizer_named("adam"));

@@ -27,9 +27,11 @@ void add_model_flags(CLI::App& command, doctor_flags& into) {
           "gpt (GPT-2's blocks) or llama (Llama's, Mistral's, Qwen's) with the sizes below, or a well-known model")
       ->check(CLI::IsMember(model_names()))
       ->group(group);
-  add_file_flag(command, "CONFIG,--config", into.config_file,
-                "Instead, or in part: a Hugging Face config.json of GPT-2, Llama, Mistral or Qwen; flags go before it",
-                group);
+  add_file_flag(
+      command, "CONFIG,--config", into.config_file,
+      "Instead, or in part: a Hugging Face config.json of GPT-2, Llama, Mistral, Mixtral, Qwen, Gemma, Phi-3 or "
+      "gpt-oss; flags go before it",
+      group);
   add_number(command, "--layers", into.layers, "Blocks", 10'000, group);
   add_number(command, "--width", into.width, "Features", 1 << 16, group);
   add_number(command, "--heads", into.heads, "Attention heads", 1 << 16, group);
@@ -54,10 +56,23 @@ void add_training_flags(CLI::App& command, doctor_flags& into) {
   command.add_option("--attention", into.attention, "flash keeps no probabilities, explicit all of them [flash]")
       ->check(CLI::IsMember(std::vector<std::string>{"flash", "explicit"}))
       ->group(group);
-  command.add_option("--logits", into.logits, "Made in portions, or whole with fp32 copies and their gradients")
-      ->capture_default_str()
+  command
+      .add_option("--kernels", into.kernels,
+                  "What runs a block: fused ones, PyTorch's operations one by one, or what torch.compile makes of them "
+                  "[fused]")
+      ->check(CLI::IsMember(std::vector<std::string>{"fused", "eager", "compile"}))
+      ->group(group);
+  command
+      .add_option("--logits", into.logits,
+                  "Made in portions, or whole with fp32 copies and their gradients [portions; whole unless --kernels "
+                  "fused]")
       ->check(CLI::IsMember(std::vector<std::string>{"portions", "whole"}))
       ->group(group);
+  add_number(command, "--lora", into.lora,
+             "Only adapters of this rank are trained, beside each linear layer of a block", 1 << 14, group);
+  add_number(command, "--qlora", into.qlora, "The same, and the blocks' matrices are held in 4 bits (NF4)", 1 << 14,
+             group);
+  add_number(command, "--frozen", into.frozen, "The embedding and the first N blocks are not trained", 10'000, group);
   command
       .add_option("--optimizer", into.optimizer,
                   "-cpu steps on the host, -paged has moments there; sgd has no momentum; none: no training, no "
@@ -84,13 +99,21 @@ void set_if_given(To& to, std::optional<From> const& given) {
   if (given) to = *given;
 }
 
+kernel_kind kernels_named(std::string_view name) {
+  return name == "eager" ? kernel_kind::eager : name == "compile" ? kernel_kind::compile : kernel_kind::fused;
+}
+
 training training_of(doctor_flags const& flags) {
   training how;
   how.optimizer = optimizer_named(flags.optimizer).value_or(optimizer_kind::adamw);
   how.master = flags.master.value_or("fp32") == "fp32";
   how.zero = flags.zero;
   how.ranks = flags.ranks;
-  how.whole_logits = flags.logits == "whole";
+  how.kernels = kernels_named(flags.kernels.value_or("fused"));
+  how.whole_logits = flags.logits.value_or(how.kernels == kernel_kind::fused ? "portions" : "whole") == "whole";
+  if (flags.lora && flags.qlora) throw setting_error("--lora and --qlora: give one of them");
+  how.nf4 = flags.qlora.has_value();
+  how.lora = how.nf4 ? *flags.qlora : flags.lora.value_or(0);
   if (flags.zero > 0 && flags.ranks == 1) {
     throw setting_error(fmt::format("--zero={} divides among GPUs: give --ranks N, 2 or more", flags.zero));
   }
@@ -172,6 +195,7 @@ model model_of(doctor_flags const& flags) {
   set_if_given(of.context, flags.context);
   set_if_given(of.batch, flags.batch);
   set_if_given(of.window, flags.window);
+  set_if_given(of.frozen, flags.frozen);
   if (flags.dtype) {
     of.numbers = *flags.dtype == "bf16" ? precision::bf16 : *flags.dtype == "fp16" ? precision::fp16 : precision::fp32;
   }
@@ -184,12 +208,21 @@ model model_of(doctor_flags const& flags) {
 
 namespace {
 
+/// Flags that go together, whatever each of them is.
 void require_sense(question const& asked, doctor_flags const& flags) {
   bool const half = asked.of.numbers != precision::fp32;
-  if (flags.master && (!half || asked.how.optimizer == optimizer_kind::none)) {
+  bool const adapters = asked.how.lora > 0;
+  char const* const flag = asked.how.nf4 ? "--qlora" : "--lora";
+  bool const trained = asked.how.optimizer != optimizer_kind::none;
+  if (flags.master && (!half || adapters || !trained)) {
     throw setting_error(fmt::format("--master={} changes nothing {}: leave it out", *flags.master,
-                                    half ? "without an optimizer" : "with --dtype fp32"));
+                                    !trained   ? "without an optimizer"
+                                    : adapters ? "for adapters, which are fp32"
+                                               : "with --dtype fp32"));
   }
+  if (adapters && !trained) throw setting_error(fmt::format("{} trains: leave out --optimizer none", flag));
+  if (adapters && flags.frozen) throw setting_error(fmt::format("{} freezes all blocks: leave out --frozen", flag));
+  if (asked.how.nf4 && !half) throw setting_error("--qlora computes in 16 bits: leave out --dtype fp32");
 }
 
 /// What the optimizer holds there is not left for activations.

@@ -21,10 +21,10 @@ struct doctor_flags {
   bool tied = false;
   bool untied = false;
   std::string optimizer = "adamw";
-  std::optional<std::string> master;
+  std::optional<std::string> master, kernels, logits;
+  std::optional<int> lora, qlora, frozen;
   int zero = 0;
   int ranks = 1;
-  std::string logits = "portions";
   hardware_flags machine;
   std::optional<std::string> host_memory, reserve, interconnect;
   std::optional<double> interconnect_gbps;

@@ -1,6 +1,7 @@
 #include "doctor/hf_config.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ferry/error.hpp"
 #include "plan/json_reader.hpp"
@@ -27,14 +29,30 @@ constexpr char const* how_else = "give the shape by flags: --model gpt|llama --l
 
 struct architecture {
   std::string_view type;
-  model_kind kind;
-  bool qk_norm;
-  bool qkv_bias;
+  model_kind kind = model_kind::llama;
+  bool qk_norm = false;
+  bool qkv_bias = false;
+  bool experts = false;
+  bool wide_norms = false;
+  bool post_norms = false;
+  bool capped = false;
+  bool joined = false;
+  bool biased = false;
 };
 constexpr std::array architectures{
-    architecture{"gpt2", model_kind::gpt, false, false},      architecture{"llama", model_kind::llama, false, false},
-    architecture{"mistral", model_kind::llama, false, false}, architecture{"qwen2", model_kind::llama, false, true},
-    architecture{"qwen3", model_kind::llama, true, false},
+    architecture{.type = "gpt2", .kind = model_kind::gpt},
+    architecture{.type = "llama"},
+    architecture{.type = "mistral"},
+    architecture{.type = "qwen2", .qkv_bias = true},
+    architecture{.type = "qwen3", .qk_norm = true},
+    architecture{.type = "phi3", .joined = true},
+    architecture{.type = "gemma", .wide_norms = true},
+    architecture{.type = "gemma2", .wide_norms = true, .post_norms = true, .capped = true},
+    architecture{.type = "gemma3_text", .qk_norm = true, .wide_norms = true, .post_norms = true},
+    architecture{.type = "mixtral", .experts = true},
+    architecture{.type = "qwen2_moe", .qkv_bias = true, .experts = true},
+    architecture{.type = "qwen3_moe", .qk_norm = true, .experts = true},
+    architecture{.type = "gpt_oss", .qkv_bias = true, .experts = true, .wide_norms = true, .biased = true},
 };
 
 std::string shown(json const& value) {
@@ -84,8 +102,10 @@ architecture const& architecture_of(json const& from) {
   for (auto const& known : architectures) {
     if (known.type == type) return known;
   }
+  std::vector<std::string_view> known;
+  for (auto const& one : architectures) known.push_back(one.type);
   throw bad_field("model_type", fmt::format("is {}", support::quoted(type)),
-                  fmt::format("known are gpt2, llama, mistral, qwen2 and qwen3; else {}", how_else));
+                  fmt::format("known are {}; else {}", fmt::join(known, ", "), how_else));
 }
 
 std::optional<precision> precision_of(json const& from) {
@@ -117,30 +137,70 @@ json parse(std::string_view text) {
   return made;
 }
 
+constexpr int most_hidden = 1 << 18;
+
+void require_all_sparse(json const& from) {
+  auto const dense = from.find("mlp_only_layers");
+  if (dense != from.end() && dense->is_array() && !dense->empty()) {
+    throw bad_field("mlp_only_layers", "names blocks without experts",
+                    fmt::format("only models whose blocks are all alike are counted; {}", how_else));
+  }
+  if (int const every = number(from, {"decoder_sparse_step"}, 10'000, false); every > 1) {
+    throw bad_field("decoder_sparse_step", fmt::format("is {}", every),
+                    fmt::format("only models whose blocks are all alike are counted; {}", how_else));
+  }
+}
+
+void read_experts(json const& from, model& to) {
+  require_all_sparse(from);
+  to.experts = number(from, {"num_local_experts", "num_experts"}, 1024, true);
+  to.experts_per_token = number(from, {"num_experts_per_tok"}, to.experts, true);
+  if (int const hidden = number(from, {"moe_intermediate_size"}, most_hidden, false); hidden > 0) to.hidden = hidden;
+  to.shared_hidden = number(from, {"shared_expert_intermediate_size"}, most_hidden, false);
+}
+
+void read_llama(json const& from, architecture const& known, model& to) {
+  to.kv_heads = number(from, {"num_key_value_heads"}, 1 << 16, false);
+  to.head_width = number(from, {"head_dim"}, 1 << 14, false);
+  bool const windowed = yes_or_no(from, "use_sliding_window")
+                            .value_or(known.type == "mistral" || known.type == "mixtral" || known.type == "phi3");
+  if (windowed) to.window = number(from, {"sliding_window"}, 1 << 30, false);
+  if (auto const bias = yes_or_no(from, "attention_bias")) to.qkv_bias = *bias;
+  to.qk_norm = known.qk_norm;
+  to.wide_norms = known.wide_norms;
+  to.post_norms = known.post_norms;
+  to.capped = known.capped;
+  to.joined = known.joined;
+  to.biased = known.biased;
+  if (known.experts) read_experts(from, to);
+}
+
+/// Of a model that also sees: the part that reads text.
+json const& text_part(json const& all) {
+  auto const at = all.find("text_config");
+  return at != all.end() && at->is_object() && at->contains("model_type") ? *at : all;
+}
+
 }  // namespace
 
 model parse_hf_config(std::string_view text) {
-  json const from = parse(text);
+  json const all = parse(text);
+  json const& from = text_part(all);
   auto const& known = architecture_of(from);
+  bool const tied = known.kind == model_kind::gpt || known.type.starts_with("gemma");
   model of;
   of.kind = known.kind;
   of.name = known.type;
-  of.qk_norm = known.qk_norm;
   of.qkv_bias = known.qkv_bias;
   of.layers = number(from, {"num_hidden_layers", "n_layer"}, 10'000, true);
   of.width = number(from, {"hidden_size", "n_embd"}, 1 << 16, true);
   of.heads = number(from, {"num_attention_heads", "n_head"}, 1 << 16, true);
-  of.hidden = number(from, {"intermediate_size", "n_inner"}, 1 << 18, of.kind == model_kind::llama);
+  of.hidden = number(from, {"intermediate_size", "n_inner"}, most_hidden, of.kind == model_kind::llama);
   of.vocabulary = number(from, {"vocab_size"}, 1 << 24, true);
   of.context = number(from, {"max_position_embeddings", "n_positions"}, 1 << 22, false);
-  of.tied = yes_or_no(from, "tie_word_embeddings").value_or(of.kind == model_kind::gpt);
+  of.tied = yes_or_no(from, "tie_word_embeddings").value_or(tied);
   of.numbers = precision_of(from).value_or(precision::bf16);
-  if (of.kind == model_kind::gpt) return of;
-  of.kv_heads = number(from, {"num_key_value_heads"}, 1 << 16, false);
-  of.head_width = number(from, {"head_dim"}, 1 << 14, false);
-  bool const windowed = yes_or_no(from, "use_sliding_window").value_or(known.type == "mistral");
-  if (windowed) of.window = number(from, {"sliding_window"}, 1 << 30, false);
-  if (auto const bias = yes_or_no(from, "attention_bias")) of.qkv_bias = *bias;
+  if (of.kind == model_kind::llama) read_llama(from, known, of);
   return of;
 }
 

@@ -13,6 +13,11 @@
 
 namespace ferry::command {
 
+/// What runs a block: fused kernels as the core's, PyTorch's operations one by one, or what `torch.compile` makes of
+/// them.
+enum class kernel_kind : std::uint8_t { fused, eager, compile };
+[[nodiscard]] std::string_view to_string(kernel_kind which) noexcept;
+
 /// How weights, gradients and optimizer are held.
 struct training {
   optimizer_kind optimizer = optimizer_kind::adamw;
@@ -20,6 +25,9 @@ struct training {
   int ranks = 1;  ///< GPUs that share
   bool whole_logits = false;  ///< all logits at once; else in portions, as the transformer core does
   bool master = true;         ///< the optimizer has an fp32 copy of 16-bit weights
+  kernel_kind kernels = kernel_kind::fused;
+  int lora = 0;      ///< the rank of adapters beside every linear layer of a block, which alone are trained; 0: none
+  bool nf4 = false;  ///< the matrices of blocks, which are not trained, in 4 bits
 };
 
 /// Bytes on one GPU that are there during the whole step.
@@ -34,6 +42,10 @@ struct state_bytes {
 [[nodiscard]] state_bytes states_of(model const& of, training const& how);
 /// The optimizer, its bytes for each trained number, and where they are.
 [[nodiscard]] std::string words_of_optimizer(model const& of, training const& how);
+/// What is trained, by which kernels and optimizer: "eager kernels; LoRA of rank 16; adamw".
+[[nodiscard]] std::string words_of_training(model const& of, training const& how);
+/// Weights that change in a step.
+[[nodiscard]] std::size_t trained_parameters_of(model const& of, training const& how);
 
 /// An operation's saved tensor.
 struct operation_bytes {

@@ -31,15 +31,14 @@ llama_dimensions llama_of(model const& of) {
           .heads = of.heads,
           .kv_heads = of.kv_heads,
           .head_width = of.head_width,
-          .hidden = of.hidden,
+          .hidden = active_hidden(of),
           .context = of.context,
           .batch = of.batch,
           .vocabulary = of.vocabulary,
           .element_bytes = static_cast<int>(element_bytes(of.numbers)),
           .flash_attention = of.flash,
           .window = of.window,
-          .qk_norm = of.qk_norm,
-          .qkv_bias = of.qkv_bias};
+          .qk_norm = of.qk_norm};
 }
 
 struct named_shape {
@@ -65,22 +64,18 @@ constexpr std::array named_shapes{
     named_shape{"qwen2-7b", model_kind::llama, 28, 3584, 28, 4, 18944, 152064, 8192, false, true},
 };
 
-/// The library names its members, which are called like the flags but for a few.
-template <typename Ask>
-auto in_flags(Ask const& ask) {
-  try {
-    return ask();
-  } catch (invalid_argument const& problem) {
-    throw setting_error(fmt::format("this model cannot be: {}", problem.what()));
-  }
-}
-
 constexpr std::size_t most_weights = std::size_t{1} << 50;
 
 /// A gated hidden layer of Llama's size: two thirds of four times the width, to a multiple of 256.
 int llama_hidden(int width) {
   int const exact = 8 * width / 3;
   return (exact + 255) / 256 * 256;
+}
+
+void require_frozen(model const& of) {
+  if (of.frozen < of.layers) return;
+  throw setting_error(
+      fmt::format("--frozen={} is all of the model's {} blocks: give at most {}", of.frozen, of.layers, of.layers - 1));
 }
 
 }  // namespace
@@ -146,6 +141,7 @@ model completed(model of) {
   }
   if (of.hidden == 0) of.hidden = gpt ? 4 * of.width : llama_hidden(of.width);
   if (of.vocabulary == 0) of.vocabulary = gpt ? 50257 : 32000;
+  require_frozen(of);
   if (of.name.empty()) of.name = gpt ? "gpt" : "llama";
   if (parameters_of(of) > most_weights) {
     throw setting_error("this model cannot be: it has more than 2^50 weights; lower its sizes");
@@ -158,18 +154,24 @@ profile profile_of(model const& of, hardware const& on) {
       [&] { return of.kind == model_kind::gpt ? gpt_profile(gpt_of(of), on) : llama_profile(llama_of(of), on); });
 }
 
-std::size_t parameters_of(model const& of) {
-  std::size_t sum = 0;
-  for (auto const& one : weights_of(of)) sum += one.numbers();
-  return sum;
+std::size_t parameters_of(model const& of) { return numbers_in(weights_of(of)); }
+
+int active_hidden(model const& of) noexcept {
+  return of.experts > 0 ? of.experts_per_token * of.hidden + of.shared_hidden : of.hidden;
 }
 
-std::size_t block_parameters_of(model const& of) {
-  model one = of;
-  model two = of;
-  one.layers = 1;
-  two.layers = 2;
-  return parameters_of(two) - parameters_of(one);
+int head_width_of(model const& of) noexcept { return of.head_width > 0 ? of.head_width : of.width / of.heads; }
+
+std::string words_of_hidden(model const& of) {
+  if (of.experts == 0) return fmt::format("hidden {}", of.hidden);
+  std::string const shared = of.shared_hidden > 0 ? fmt::format(" and a shared one of {}", of.shared_hidden) : "";
+  return fmt::format("hidden {} of each expert{}, {} of {} experts a token", of.hidden, shared, of.experts_per_token,
+                     of.experts);
+}
+
+model shortened(model of, int trained_layers) {
+  of.layers = std::min(of.layers, of.frozen + trained_layers);
+  return of;
 }
 
 }  // namespace ferry::command

@@ -1,6 +1,8 @@
 // The model that is asked about, whichever way it was given: by flags or by a config.json. Values; any thread.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/error.hpp"
 #include "ferry/plan.hpp"
 
 namespace ferry::command {
@@ -35,6 +38,16 @@ struct model {
   int window = 0;
   bool qk_norm = false;
   bool qkv_bias = false;
+  // What other architectures have beside.
+  int experts = 0;            ///< 0: none; `hidden` is of one expert
+  int experts_per_token = 0;  ///< that a token passes
+  int shared_hidden = 0;      ///< of an expert that every token passes
+  bool post_norms = false;    ///< attention and hidden layer are normalised behind, too
+  bool wide_norms = false;    ///< norms are weighted in fp32
+  bool joined = false;        ///< queries, keys and values are one product, and so are gate and up
+  bool biased = false;        ///< gpt-oss: every linear layer and expert has a bias, every head a sink
+  bool capped = false;        ///< scores pass a tanh before they become probabilities
+  int frozen = 0;             ///< the first blocks that are not trained, nor is then the embedding
 };
 
 /// "gpt" and "llama", without sizes, and well-known models with theirs; `batch` is 1. Nothing for another name.
@@ -44,12 +57,31 @@ struct model {
 /// The same with every default filled in. Throws: `setting_error` that names the flag and the fix.
 [[nodiscard]] model completed(model of);
 
+/// What `ask` returns. The library names its members, which are called like the flags but for a few; its
+/// `invalid_argument` becomes a `setting_error`.
+template <typename Ask>
+auto in_flags(Ask const& ask) {
+  try {
+    return ask();
+  } catch (invalid_argument const& problem) {
+    throw setting_error(fmt::format("this model cannot be: {}", problem.what()));
+  }
+}
+
 /// Of a step, as the planner sees it. Requires: completed. Throws: `setting_error` for dimensions that cannot be.
 [[nodiscard]] profile profile_of(model const& of, hardware const& on);
 
-/// Weights, of all of it and of one block.
+/// Weights, in all.
 [[nodiscard]] std::size_t parameters_of(model const& of);
-[[nodiscard]] std::size_t block_parameters_of(model const& of);
+
+/// Features of the hidden layer that a token passes: of all its experts.
+[[nodiscard]] int active_hidden(model const& of) noexcept;
+[[nodiscard]] int head_width_of(model const& of) noexcept;
+/// "hidden 14336", with experts if it has them.
+[[nodiscard]] std::string words_of_hidden(model const& of);
+
+/// With at most so many blocks that are trained, which are all alike.
+[[nodiscard]] model shortened(model of, int trained_layers);
 
 [[nodiscard]] inline std::size_t element_bytes(precision which) noexcept { return which == precision::fp32 ? 4 : 2; }
 

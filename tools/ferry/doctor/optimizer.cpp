@@ -61,7 +61,7 @@ double moment_bytes(optimizer_kind which, weight_group const& of, double element
     case optimizer_kind::adafactor:  // the second moment alone, of a matrix by its rows and columns
       return of.matrices() ? element * static_cast<double>((of.rows + of.columns) * of.count) : element * numbers;
     case optimizer_kind::muon:  // one momentum for a block's matrices; the rest is left to AdamW
-      return (of.block && of.matrices() ? 1 : 2) * element * numbers;
+      return (of.place == weight_place::block && of.matrices() ? 1 : 2) * element * numbers;
     case optimizer_kind::sgd:
     case optimizer_kind::none:
       break;

@@ -30,7 +30,7 @@ std::string about_states(prescription const& made) {
   return fmt::format(
       "activations are not the problem: weights, gradients and optimizer alone need {} of the {} that are usable; "
       "no policy for activations changes that. Divide them (ZeRO), use a smaller optimizer state{}, or train fewer "
-      "weights (adapters)",
+      "weights (--lora, --qlora)",
       needed, has, made.asked.of.numbers == precision::fp32 ? " or 16-bit weights" : "");
 }
 
@@ -173,6 +173,23 @@ std::string about_precision(question const& asked) {
              : "weights and gradients too, without an fp32 copy of the weights";
 }
 
+/// What a layer saves, by the other kernels too.
+std::string kernels_assumed(question const& asked) {
+  auto const per_layer = [&](kernel_kind kernels) {
+    model few = shortened(asked.of, 1);
+    training how = asked.how;
+    how.kernels = kernels;
+    return format_bytes(activations_of(few, step_of(few, how, asked.on)).per_layer);
+  };
+  if (asked.how.kernels == kernel_kind::fused) {
+    return fmt::format(
+        "fused kernels, which save a layer's {}; PyTorch's operations one by one would save {} (--kernels eager)",
+        per_layer(kernel_kind::fused), per_layer(kernel_kind::eager));
+  }
+  return fmt::format("{} kernels save a layer's {}, fused ones would {}; times are those of fused ones",
+                     to_string(asked.how.kernels), per_layer(asked.how.kernels), per_layer(kernel_kind::fused));
+}
+
 std::string logits_assumed(question const& asked) {
   std::string const whole = format_bytes(logits_bytes(asked.of, true));
   std::string const portions = format_bytes(logits_bytes(asked.of, false));
@@ -207,6 +224,7 @@ std::vector<std::string> assumptions_of(prescription const& made) {
                   moments_on_host(made.asked.how.optimizer) ? " beside what the optimizer has there" : ""),
       fmt::format("{} elements for activations; {}; no dropout", to_string(made.asked.of.numbers),
                   about_precision(made.asked)),
+      kernels_assumed(made.asked),
       logits_assumed(made.asked),
       "no time for the optimizer's step or for loading data",
   };
