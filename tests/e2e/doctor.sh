@@ -118,6 +118,47 @@ step_us() { sed -n "/$2/,\$p" "$1" | sed -n 's/.*"step_us": \([0-9.]*\).*/\1/p' 
 [[ -n "$(step_us small.json prescription)" && "$(step_us small.json prescription)" == "$(step_us planned.json profile)" ]] ||
   complain "expected one plan: $(step_us small.json prescription), $(step_us planned.json profile)"
 
+# Kernels, adapters, frozen blocks, experts.
+run doctor --model llama-3-8b --gpu a100-80 --context 4096 --optimizer none --kernels eager --json eager.json
+expect_code 0
+expect_out "flash attention; eager kernels; none"
+expect_out "785 MiB a layer"
+expect_out "all logits at once"
+expect_json eager.json kernels lora nf4 master host_bytes experts experts_per_token frozen
+run doctor --model llama-3-8b --gpu a100-80 --context 4096 --optimizer none
+expect_code 0
+expect_out "544 MiB a layer"
+expect_out "would save 785 MiB"
+expect_out "logits in portions"
+run doctor --model llama-3-8b --gpu rtx4090 --context 4096 --qlora 16
+expect_code 0
+expect_out "QLoRA of rank 16; adamw"
+expect_out "adamw: 8 bytes a trained weight"
+expect_out "export FERRY_POLICY="
+run doctor --model llama-3-8b --gpu rtx4090 --lora 16 --frozen 4
+expect_refusal "--lora freezes all blocks: leave out --frozen"
+run doctor --model llama-3-8b --gpu rtx4090 --lora 16 --qlora 16
+expect_refusal "--lora and --qlora: give one of them"
+run doctor --model llama-3-8b --gpu rtx4090 --lora 16 --master fp32
+expect_refusal "--master=fp32 changes nothing for adapters, which are fp32: leave it out"
+run doctor --model llama-3-8b --gpu rtx4090 --qlora 16 --dtype fp32
+expect_refusal "--qlora computes in 16 bits: leave out --dtype fp32"
+run doctor --model llama-3-8b --gpu rtx4090 --lora 16 --optimizer none
+expect_refusal "--lora trains: leave out --optimizer none"
+run doctor --model llama-3-8b --gpu rtx4090 --frozen 32
+expect_refusal "--frozen=32 is all of the model's 32 blocks: give at most 31"
+run doctor --model llama-3-8b --gpu h200 --frozen 28
+expect_code 0
+expect_out "28 of 32 blocks frozen; adamw"
+cat >mixtral.json <<'JSON'
+{"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32,
+ "num_key_value_heads": 8, "max_position_embeddings": 32768, "vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2}
+JSON
+run doctor mixtral.json --context 2048 --gpu h200 --zero 3 --ranks 8
+expect_code 0
+expect_out "hidden 14336 of each expert, 2 of 8 experts a token, vocabulary 32000; 46.70 B parameters"
+expect_out "routed"
+
 # Out-of-memory messages: from a file and a pipe, alone and with a model.
 cat >torch.log <<'LOG'
 step 17 loss 2.91
@@ -196,7 +237,7 @@ done
 # Files that are none.
 echo '{"model_type": "mamba"}' >mamba.json
 run doctor mamba.json --gpu t4
-expect_failure "'mamba.json': model_type: is 'mamba'; known are gpt2, llama, mistral, qwen2 and qwen3; else give the shape by flags"
+expect_failure "'mamba.json': model_type: is 'mamba'; known are gpt2, llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, mixtral, qwen2_moe, qwen3_moe, gpt_oss; else give the shape by flags"
 head -c 100 config.json >cut.json
 run doctor cut.json --gpu t4
 expect_failure "'cut.json': is no JSON object"

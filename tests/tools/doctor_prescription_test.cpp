@@ -245,6 +245,27 @@ TEST(DoctorForecast, TheLeastBytesAreThePlanners) {
   }
 }
 
+TEST(DoctorForecast, TheQuickBoundsHoldForFrozenBlocksEagerKernelsAndAdapters) {
+  model of = gpt_1b(2);
+  for (auto const& [frozen, how] : {std::pair<int, training>{20, {}},
+                                    {0, {.kernels = kernel_kind::eager}},
+                                    {22, {.kernels = kernel_kind::eager}},
+                                    {0, {.kernels = kernel_kind::eager, .lora = 16, .nf4 = true}}}) {
+    of.frozen = frozen;
+    desk at = desk_with(of, "rtx4090", gib);
+    at.how = how;
+    std::size_t const kept = activations_of(of, step_of(of, how, at.on)).sum();
+    at.budget = kept;
+    EXPECT_EQ(largest_batch(at).kept, 2) << frozen;
+    auto const planned = by_planner(at, 2);
+    ASSERT_TRUE(planned);
+    EXPECT_LE(planned->peak_bytes, kept);
+    at.budget = kept / 2 + least_bytes(at, 2) / 2;
+    EXPECT_LE(least_bytes(at, 2), kept);
+    EXPECT_TRUE(by_planner(at, 2));
+  }
+}
+
 TEST(DoctorForecast, TheLargestSizesFitAndOneMoreDoesNot) {
   desk const at = desk_with(gpt_1b(), "a100-40", 12 * gib);
   auto const batch = largest_batch(at);

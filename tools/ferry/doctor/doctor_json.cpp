@@ -24,6 +24,9 @@ json json_of(model const& of, std::size_t parameters) {
           {"attention", of.flash ? "flash" : "explicit"},
           {"tied", of.tied},
           {"window", of.window},
+          {"experts", of.experts},
+          {"experts_per_token", of.experts_per_token},
+          {"frozen", of.frozen},
           {"parameters", parameters}};
 }
 
@@ -31,7 +34,11 @@ json json_of(training const& how) {
   return {{"optimizer", to_string(how.optimizer)},
           {"zero", how.zero},
           {"ranks", how.ranks},
-          {"logits", how.whole_logits ? "whole" : "portions"}};
+          {"logits", how.whole_logits ? "whole" : "portions"},
+          {"master", how.master ? "fp32" : "none"},
+          {"kernels", to_string(how.kernels)},
+          {"lora", how.lora},
+          {"nf4", how.nf4}};
 }
 
 json json_of(hardware const& on, question const& asked) {
@@ -54,6 +61,7 @@ json json_of(memory_report const& of) {
           {"gradients_bytes", of.states.gradients},
           {"optimizer_bytes", of.states.optimizer},
           {"gathered_bytes", of.states.gathered},
+          {"host_bytes", of.states.host},
           {"activations_bytes", of.activations.saved},
           {"activations_per_layer_bytes", of.activations.per_layer},
           {"activations", std::move(operations)},

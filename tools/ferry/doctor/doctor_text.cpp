@@ -32,12 +32,12 @@ void add_opening(page& to, prescription const& made) {
   auto const& of = made.asked.of;
   auto const& on = made.asked.on;
   std::string const groups = of.kv_heads != of.heads ? fmt::format(" ({} of keys and values)", of.kv_heads) : "";
-  to.line("{}: {} layers, width {}, {} heads{}, hidden {}, vocabulary {}; {} parameters",
-          in(colour::strong, printable(of.name)), of.layers, of.width, of.heads, groups, of.hidden, of.vocabulary,
-          count_in_words(made.memory.parameters));
+  to.line("{}: {} layers, width {}, {} heads{}, {}, vocabulary {}; {} parameters",
+          in(colour::strong, printable(of.name)), of.layers, of.width, of.heads, groups, words_of_hidden(of),
+          of.vocabulary, count_in_words(made.memory.parameters));
   to.line(
       "context {}, batch {}, {}, {} attention; {}{}", of.context, of.batch, to_string(of.numbers),
-      of.flash ? "flash" : "explicit", to_string(made.asked.how.optimizer),
+      of.flash ? "flash" : "explicit", words_of_training(of, made.asked.how),
       made.asked.how.zero > 0 ? fmt::format(", ZeRO {} over {} GPUs", made.asked.how.zero, made.asked.how.ranks) : "");
   to.line("on {}: {}, {:g} TFLOP/s, {:g} GB/s; link {:g} GB/s out, {:g} GB/s in",
           in(colour::strong, printable(on.name)), format_bytes(on.device_bytes), on.tflops, on.memory_gbps,

@@ -96,8 +96,7 @@ class rule_book {
 
 /// All blocks are alike, so a few of them need as much at once as all do.
 std::size_t least_bytes_of(model of, training const& how, hardware const& on) {
-  of.layers = std::min(of.layers, 3);
-  profile const few = step_of(of, how, on);
+  profile const few = step_of(shortened(std::move(of), 3), how, on);
   plan_options const options{.budget_bytes = 1, .insured = false};
   return static_cast<std::size_t>(
       std::ceil(planning::floor_of(planning::make_step_chain(few, on, options, false).problem).bytes));
@@ -105,8 +104,8 @@ std::size_t least_bytes_of(model of, training const& how, hardware const& on) {
 
 /// By two sizes, because saved bytes grow evenly with the layers.
 std::size_t kept_bytes_of(model of, training const& how, hardware const& on) {
-  int const layers = of.layers;
-  of.layers = std::min(layers, 2);
+  int const layers = of.layers - of.frozen;
+  of = shortened(std::move(of), 2);
   profile const few = step_of(of, how, on);
   auto const part = activations_of(of, few);
   std::size_t const more = layers > 2 ? static_cast<std::size_t>(layers - 2) *
