@@ -5,6 +5,7 @@
 
 #include "bench/link.hpp"
 #include "common/printable.hpp"
+#include "common/table.hpp"
 
 namespace ferry::command {
 
@@ -17,13 +18,22 @@ std::string speed_or_none(double gbps) { return gbps > 0 ? fmt::format("{:.2f}",
 std::string table_of(link_result const& all) {
   std::string text = fmt::format("link of {}, GB/s\n", printable(all.device));
   if (!all.paced_words.empty()) text += all.paced_words + "\n";
-  text += fmt::format("\n{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}\n", "copy of", "out", "in", "both",
-                      "its out", "its in", "pageable out", "pageable in", "limit");
+  table sizes({{.width = 10},
+               {.width = 9},
+               {.width = 9},
+               {.width = 9},
+               {.width = 9},
+               {.width = 9},
+               {.width = 14},
+               {.width = 14},
+               {.width = 9}});
+  sizes.row({"copy of", "out", "in", "both", "its out", "its in", "pageable out", "pageable in", "limit"});
+  auto const speed = [](double gbps) { return fmt::format("{:.2f}", gbps); };
   for (auto const& row : all.sizes) {
-    text += fmt::format("{:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9} {:>9} {:>14.2f} {:>14.2f} {:>9.2f}\n",
-                        format_bytes(row.bytes), row.out, row.in, row.both, speed_or_none(row.both_out),
-                        speed_or_none(row.both_in), row.pageable_out, row.pageable_in, row.limit);
+    sizes.row({format_bytes(row.bytes), speed(row.out), speed(row.in), speed(row.both), speed_or_none(row.both_out),
+               speed_or_none(row.both_in), speed(row.pageable_out), speed(row.pageable_in), speed(row.limit)});
   }
+  text += "\n" + sizes.text();
   text +=
       fmt::format("both: the sum of both directions at once, and each of them while the other is at work; limit: {}\n",
                   all.limit_words);

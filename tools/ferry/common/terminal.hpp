@@ -1,6 +1,7 @@
-// Colours of standard output: only on a terminal, and not where NO_COLOR is set.
+// Standard output's colours, only on a terminal and not where NO_COLOR is set, and its width.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,5 +15,8 @@ enum class colour : std::uint8_t { strong, good, warning, bad, faint };
 
 /// The same text, in that colour where colours are wanted. Pad first: the codes have no width.
 [[nodiscard]] std::string in(colour which, std::string_view text);
+
+/// What COLUMNS says, else what the terminal is wide; the largest of all numbers where there is no terminal.
+[[nodiscard]] std::size_t terminal_columns();
 
 }  // namespace ferry::command

@@ -6,19 +6,29 @@
 #include <cmath>
 #include <map>
 
+#include "common/terminal.hpp"
+
 namespace ferry::command {
 
 namespace {
 
-constexpr std::size_t columns = 72;
+constexpr std::size_t name_width = 8;
 constexpr char idle = '.';
 
+/// As many as there is room for beside the names of lanes.
+std::size_t columns_of_lanes() {
+  constexpr std::size_t least = 24;
+  constexpr std::size_t most = 72;
+  constexpr std::size_t beside = name_width + 2;
+  return std::clamp(terminal_columns() - std::min(terminal_columns(), beside), least, most);
+}
+
 /// How much of each column each letter takes, as shares that add up to one.
-std::vector<std::map<char, double>> shares_of(lane const& one, double end_us) {
+std::vector<std::map<char, double>> shares_of(lane const& one, double end_us, std::size_t columns) {
   std::vector<std::map<char, double>> shares(columns);
   for (auto const& span : one.spans) {
-    double const from = std::clamp(span.start_us / end_us, 0.0, 1.0) * columns;
-    double const to = std::clamp(span.end_us / end_us, 0.0, 1.0) * columns;
+    double const from = std::clamp(span.start_us / end_us, 0.0, 1.0) * static_cast<double>(columns);
+    double const to = std::clamp(span.end_us / end_us, 0.0, 1.0) * static_cast<double>(columns);
     for (auto column = static_cast<std::size_t>(from); column < columns && static_cast<double>(column) < to; ++column) {
       auto const left = static_cast<double>(column);
       shares[column][span.letter] += std::min(to, left + 1) - std::max(from, left);
@@ -34,10 +44,10 @@ std::vector<std::map<char, double>> shares_of(lane const& one, double end_us) {
 
 /// What a letter is owed is carried from column to column: so short things that come often are seen, and no more often
 /// than their time is worth.
-std::string letters_of(lane const& one, double end_us) {
+std::string letters_of(lane const& one, double end_us, std::size_t columns) {
   std::string letters;
   std::map<char, double> owed;
-  for (auto const& column : shares_of(one, end_us)) {
+  for (auto const& column : shares_of(one, end_us, columns)) {
     for (auto const& [letter, share] : column) owed[letter] += share;
     constexpr double hardly = 1e-9;
     char best = idle;
@@ -71,11 +81,14 @@ std::vector<lane> three_lanes() { return {{"compute", {}}, {"out", {}}, {"in", {
 std::string draw(std::vector<lane> const& lanes, double end_us) {
   std::string text;
   if (!(end_us > 0)) return text;
-  for (auto const& one : lanes) text += fmt::format("{:<8}|{}|\n", one.name, letters_of(one, end_us));
+  std::size_t const columns = columns_of_lanes();
+  for (auto const& one : lanes)
+    text += fmt::format("{:<{}}|{}|\n", one.name, name_width, letters_of(one, end_us, columns));
   auto const end = words_of_time(end_us);
   auto const half = words_of_time(end_us / 2);
   std::size_t const before_half = columns / 2 - half.size() / 2;
-  text += fmt::format("{:<8} {:<{}}{:<{}}{}\n", "", "0", before_half, half, columns - before_half - end.size(), end);
+  text += fmt::format("{:<{}} {:<{}}{:<{}}{}\n", "", name_width, "0", before_half, half,
+                      columns - before_half - end.size(), end);
   return text;
 }
 

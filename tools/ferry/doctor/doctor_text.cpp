@@ -149,9 +149,10 @@ void add_prescription(page& to, prescription const& made) {
   to.heading("Alternatives", "predicted");
   for (auto const& one : made.alternatives) {
     to.line("  {}", name_of(one));
-    to.line("    step {} ({}), peak {}, recompute {:.1f}% of FLOPs, link {} out, host {}{}", words_of_time(one.step_us),
-            signed_percent(one.overhead()), format_bytes(one.peak_bytes), 100 * one.recompute_flops_share,
-            format_bytes(one.out_bytes), format_bytes(one.host_bytes), words_of_node(made, one));
+    to.item("    ", fmt::format("step {} ({}), peak {}, recompute {:.1f}% of FLOPs, link {} out, host {}{}",
+                                words_of_time(one.step_us), signed_percent(one.overhead()),
+                                format_bytes(one.peak_bytes), 100 * one.recompute_flops_share,
+                                format_bytes(one.out_bytes), format_bytes(one.host_bytes), words_of_node(made, one)));
   }
   for (auto const& policy : made.unfit) to.line("  FERRY_POLICY={} does not fit", policy);
   to.heading("Room", "the other sizes unchanged");

@@ -26,7 +26,8 @@ class page {
   }
   /// Sentences of any length, under a mark, at the width of a terminal.
   void item(std::string_view mark, std::string_view words) {
-    constexpr std::size_t width = 112;
+    constexpr std::size_t widest = 112;
+    std::size_t const width = std::min(widest, terminal_columns());
     std::string row(mark);
     std::size_t const indent = mark.size();
     while (!words.empty()) {

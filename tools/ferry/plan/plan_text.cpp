@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "common/printable.hpp"
+#include "common/table.hpp"
+#include "common/terminal.hpp"
 #include "common/timeline.hpp"
 #include "ferry/config.hpp"
 
@@ -65,9 +67,11 @@ class letter_columns {
  public:
   explicit letter_columns(plan const& planned) : names_(all_names(planned)) {
     constexpr std::size_t widest = 80;
+    constexpr std::size_t beside = 10;
+    std::size_t const room = terminal_columns() - std::min(terminal_columns(), beside);
     std::size_t width = 0;
     for (auto const& name : names_) width += name.size() + 2;
-    if (width <= widest) {
+    if (width <= std::min(widest, room)) {
       width_ = width;
       return;
     }
@@ -135,18 +139,22 @@ std::string words_of_range(std::size_t first, std::size_t last) {
 std::string placement_table(plan const& planned) {
   letter_columns const columns(planned);
   auto const segments = by_segment(planned);
-  std::string text = fmt::format("{:<10}{:<{}}{:>10}{:>10}{:>10}\n", "segments", columns.header(), columns.width(),
-                                 "kept", "ferried", "rebuilt");
+  using side = table::side;
+  table made({{.width = 10, .at = side::left},
+              {.width = columns.width(), .at = side::left, .gap = 0},
+              {.width = 10, .gap = 0},
+              {.width = 10, .gap = 0},
+              {.width = 10, .gap = 0}});
+  made.row({"segments", columns.header(), "kept", "ferried", "rebuilt"});
   for (std::size_t i = 0; i < segments.size();) {
     std::size_t last = i;
     while (last + 1 < segments.size() && same_fate(segments[i], segments[last + 1])) ++last;
     auto const range = words_of_range(segments[i].front().item.segment, segments[last].front().item.segment);
-    text += fmt::format("{:<10}{:<{}}{:>10}{:>10}{:>10}\n", range, columns.row(segments[i]), columns.width(),
-                        words_of_bytes(segments[i], placement::keep), words_of_bytes(segments[i], placement::offload),
-                        words_of_bytes(segments[i], placement::recompute));
+    made.row({range, columns.row(segments[i]), words_of_bytes(segments[i], placement::keep),
+              words_of_bytes(segments[i], placement::offload), words_of_bytes(segments[i], placement::recompute)});
     i = last + 1;
   }
-  return printable(text) + "K keep, F ferry, R recompute; bytes are each segment's\n";
+  return printable(made.text()) + "K keep, F ferry, R recompute; bytes are each segment's\n";
 }
 
 std::string forecast(plan const& planned) {

@@ -215,6 +215,38 @@ std::string growth_text(std::span<tape_growth const> growth) {
   return fmt::format("\n{}\n{}{}\n", in(colour::strong, title), names, rows);
 }
 
+/// Those that stand side by side: a line for each operation, then what each comes to.
+std::string columns_of(std::span<tape const> tapes, byte_unit const& unit, std::size_t cell, std::size_t width) {
+  auto const& first = tapes.front();
+  auto const numbers = [&](std::string const& left, std::string const& a, std::string const& b) {
+    return fmt::format("{:<{}}{:>{}}{:>{}}", left, cell, a, number_width, b, number_width);
+  };
+  auto text = in(colour::strong, across("", tapes, width, [](tape const& one) { return printable(one.policy); }));
+  text += across("step", tapes, width, [&](tape const& one) { return numbers(cell_header_of(one), "most", "after"); });
+  for (auto const& row : rows_of(first)) {
+    if (!row) {
+      text += left_out;
+      continue;
+    }
+    text += across(first.steps[*row].label, tapes, width, [&](tape const& one) {
+      auto const& step = one.steps[*row];
+      return numbers(cell_of(one, step), unit(step.most_bytes), unit(step.after_bytes));
+    });
+  }
+  auto const sum = [&](char const* name, auto const& words) {
+    text += across(name, tapes, width, [&](tape const& one) { return numbers("", words(one), ""); });
+  };
+  text += '\n';
+  sum("peak", [&](tape const& one) { return unit(one.peak_bytes); });
+  sum("  reached in", [&](tape const& one) { return one.steps[one.peak_step].label; });
+  sum("average", [&](tape const& one) { return unit(one.average_bytes); });
+  sum("host peak", [&](tape const& one) { return unit(one.host_peak_bytes); });
+  sum("rebuilt", [&](tape const& one) { return fmt::format("{}", one.recomputed_operations()); });
+  sum("more forward", [&](tape const& one) { return fmt::format("{:.0f}%", 100 * extra_forward(one)); });
+  sum("step", [&](tape const& one) { return words_of_time(one.step_us); });
+  return text + '\n';
+}
+
 }  // namespace
 
 double extra_forward(tape const& of) noexcept { return of.forward_us > 0 ? of.recompute_us() / of.forward_us : 0; }
@@ -239,37 +271,16 @@ std::string comparison_text(std::span<tape const> tapes, std::span<tape_growth c
   std::size_t largest = 0;
   for (auto const& one : tapes) largest = std::max({largest, one.peak_bytes, one.host_peak_bytes});
   byte_unit const unit(largest);
+  constexpr std::size_t gap = 3;
   std::size_t const cell = cell_header_of(first).size();
-  std::size_t const width = cell + 2 * number_width + 3;
-  auto const numbers = [&](std::string const& left, std::string const& a, std::string const& b) {
-    return fmt::format("{:<{}}{:>{}}{:>{}}", left, cell, a, number_width, b, number_width);
-  };
+  std::size_t const width = cell + 2 * number_width + gap;
+  std::size_t const room = terminal_columns() - std::min<std::size_t>(terminal_columns(), first_column);
+  std::size_t const beside = std::clamp<std::size_t>((room + gap) / width, 1, tapes.size());
   auto text = fmt::format("{}\n\n", printable(first.net));
-  text += in(colour::strong, across("", tapes, width, [](tape const& one) { return printable(one.policy); }));
-  text += across("step", tapes, width, [&](tape const& one) { return numbers(cell_header_of(one), "most", "after"); });
-  std::vector<std::optional<std::size_t>> const rows = rows_of(first);
-  for (auto const& row : rows) {
-    if (!row) {
-      text += left_out;
-      continue;
-    }
-    text += across(first.steps[*row].label, tapes, width, [&](tape const& one) {
-      auto const& step = one.steps[*row];
-      return numbers(cell_of(one, step), unit(step.most_bytes), unit(step.after_bytes));
-    });
+  for (std::size_t from = 0; from < tapes.size(); from += beside) {
+    text += columns_of(tapes.subspan(from, std::min(beside, tapes.size() - from)), unit, cell, width);
   }
-  auto const sum = [&](char const* name, auto const& words) {
-    text += across(name, tapes, width, [&](tape const& one) { return numbers("", words(one), ""); });
-  };
-  text += '\n';
-  sum("peak", [&](tape const& one) { return unit(one.peak_bytes); });
-  sum("  reached in", [&](tape const& one) { return one.steps[one.peak_step].label; });
-  sum("average", [&](tape const& one) { return unit(one.average_bytes); });
-  sum("host peak", [&](tape const& one) { return unit(one.host_peak_bytes); });
-  sum("rebuilt", [&](tape const& one) { return fmt::format("{}", one.recomputed_operations()); });
-  sum("more forward", [&](tape const& one) { return fmt::format("{:.0f}%", 100 * extra_forward(one)); });
-  sum("step", [&](tape const& one) { return words_of_time(one.step_us); });
-  text += fmt::format("\nbytes are {} on the device: the most during a step, and after it; forward has {} operations\n",
+  text += fmt::format("bytes are {} on the device: the most during a step, and after it; forward has {} operations\n",
                       unit.name(), first.forward_operations);
   text += (is_wide(first) ? std::string() : legend) + note_on_rows(first);
   return text + growth_text(growth);

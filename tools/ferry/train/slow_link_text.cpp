@@ -8,6 +8,7 @@
 
 #include "common/paired_ratio.hpp"
 #include "common/svg.hpp"
+#include "common/table.hpp"
 #include "slow_link.hpp"
 
 namespace ferry::command {
@@ -52,23 +53,29 @@ std::string table_of(link_drop const& all) {
   auto text =
       fmt::format("link {:.3g} GB/s each way, from step {} on {:.3g} GB/s; times are those of unlimited memory\n\n",
                   all.gbps, all.step + 1, all.slow_gbps);
-  text += fmt::format("{:<10} {:>8} {:>11} {:>11} {:>6} {:>16} {:>18} {:>6}\n", "", "before", "first slow",
-                      "slow steps", "±", "recompute FLOPs", "waiting a step", "plans");
-  text += fmt::format("{:<10} {:>8} {:>11} {:>11} {:>6} {:>16} {:>18} {:>6}\n", "", "", "step", "", "",
-                      "before -> after", "before -> after", "after");
+  table made({{.width = 10, .at = table::side::left},
+              {.width = 8},
+              {.width = 11},
+              {.width = 11},
+              {.width = 6},
+              {.width = 16},
+              {.width = 18},
+              {.width = 6}});
+  made.row({"", "before", "first slow", "slow steps", "±", "recompute FLOPs", "waiting a step", "plans"});
+  made.row({"", "", "step", "", "", "before -> after", "before -> after", "after"});
   for (auto const& one : std::span(all.rows).subspan(1)) {
     auto const times = times_over_reference(all, one);
     auto const slow = ratio_of(after(all, one.seconds), after(all, all.rows.front().seconds));
-    text += fmt::format("{:<10} {:>7.2f}x {:>10.2f}x {:>10.2f}x {:>6} {:>16} {:>18} {:>6}\n", one.name,
-                        middle(before(all, times)), times[all.step], slow.middle,
-                        slow.error ? fmt::format("{:.1f}%", 100 * *slow.error / slow.middle) : "-",
-                        fmt::format("{:.1f}% -> {:.1f}%", 100 * mean(before(all, one.recompute_share)),
-                                    100 * mean(after(all, one.recompute_share))),
-                        fmt::format("{:.0f} -> {:.0f} ms", mean(before(all, one.waiting_us)) / 1000,
-                                    mean(after(all, one.waiting_us)) / 1000),
-                        one.plans_after);
+    made.row({one.name, fmt::format("{:.2f}x", middle(before(all, times))), fmt::format("{:.2f}x", times[all.step]),
+              fmt::format("{:.2f}x", slow.middle),
+              slow.error ? fmt::format("{:.1f}%", 100 * *slow.error / slow.middle) : "-",
+              fmt::format("{:.1f}% -> {:.1f}%", 100 * mean(before(all, one.recompute_share)),
+                          100 * mean(after(all, one.recompute_share))),
+              fmt::format("{:.0f} -> {:.0f} ms", mean(before(all, one.waiting_us)) / 1000,
+                          mean(after(all, one.waiting_us)) / 1000),
+              fmt::format("{}", one.plans_after)});
   }
-  return text;
+  return text + made.text();
 }
 
 std::string words_of(link_drop const& all) {
