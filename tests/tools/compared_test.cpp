@@ -42,7 +42,7 @@ compared_row made_unfit(std::string name, std::size_t needs_bytes) {
 }
 
 compared_budget made_comparison(std::vector<compared_row> policies) {
-  compared_budget made{20 * one_mib, 100 * one_mib, {made_row("unlimited", 0.1, 100)}};
+  compared_budget made{20 * one_mib, 100 * one_mib, 512, {made_row("unlimited", 0.1, 100)}};
   for (auto& one : policies) made.rows.push_back(std::move(one));
   // The reference does not scatter, so that the ratios do.
   for (auto& second : made.rows.front().seconds) second = 0.1;
@@ -88,7 +88,30 @@ TEST(Compared, TheFirstHalfOfTheStepsIsForLearning) {
   EXPECT_EQ(first_judged(3), 0U);
   EXPECT_EQ(first_judged(4), 3U);
   EXPECT_EQ(first_judged(24), 12U);
-  EXPECT_THAT(time_over(made_row("a", 0.2), made_row("b", 0.1)).middle, DoubleNear(2, 1e-9));
+  auto const all = made_comparison({made_row("a", 0.2)});
+  EXPECT_THAT(all.time_of(all.rows.back()).middle, DoubleNear(2, 1e-9));
+}
+
+TEST(Compared, TokensASecondSayTheSameAsTheTime) {
+  auto all = made_comparison({made_row("recompute", 0.13), made_row("auto", 0.11)});
+  // A machine that slows down falls on a row's own median as on the reference's, but at other steps.
+  for (auto& one : all.rows) {
+    for (std::size_t i = 0; i < one.seconds.size(); ++i) one.seconds[i] *= 1 + 0.1 * static_cast<double>(i % 5);
+  }
+  double const unlimited = all.tokens_per_second(all.reference());
+  for (auto const& one : all.rows) {
+    EXPECT_THAT(unlimited / all.tokens_per_second(one), DoubleNear(all.time_of(one).middle, 1e-12)) << one.policy;
+  }
+  EXPECT_THAT(table_of(made_comparison({})), HasSubstr(" 5120 ")) << "512 tokens in a tenth of a second";
+}
+
+TEST(Compared, ATimeBelowThatOfUnlimitedMemoryTellsOfNoise) {
+  auto const all = made_comparison({made_row("recompute", 0.084), made_row("auto", 0.1)});
+  EXPECT_THAT(all.noise(), DoubleNear(0.16, 0.01));
+  EXPECT_THAT(table_of(all), AllOf(HasSubstr("0.84x  16.0%"), HasSubstr("1.00x  16.0%")));
+  EXPECT_EQ(all.recommended()->policy, "auto") << "no verdict below the noise";
+  EXPECT_THAT(words_of(all), HasSubstr("run it again when the machine is quiet"));
+  EXPECT_LT(made_comparison({made_row("recompute", 0.12), made_row("auto", 0.11)}).noise(), 1e-9);
 }
 
 TEST(Compared, AutoIsRecommendedWhereItIsTheBest) {
@@ -249,6 +272,13 @@ TEST(ProgressBar, SaysHowFarAndHowLongStill) {
   EXPECT_EQ(bar_of(0, 100, 0, "auto", 80), "[                        ] step 1 of 100: auto");
   EXPECT_EQ(bar_of(25, 100, 30, "auto", 80), "[======                  ] step 26 of 100, 1:30 left: auto");
   EXPECT_EQ(bar_of(100, 100, 60, "", 80), "[========================] step 100 of 100, 0:00 left");
+}
+
+TEST(ProgressBar, SaysHoursToo) {
+  EXPECT_EQ(words_of_time_left(0, 0), "");
+  EXPECT_EQ(words_of_time_left(30, 0.25), "1:30 left");
+  EXPECT_EQ(words_of_time_left(3600, 0.25), "3:00:00 left");
+  EXPECT_EQ(words_of_time_left(10, 1), "0:00 left");
 }
 
 TEST(ProgressBar, LeavesOutWhatHasNoRoom) {

@@ -54,8 +54,6 @@ double parameters_per_gib(train_plan const& plan, entrant const& of) {
 
 compared_figures figures_of(train_plan const& plan, entrant const& of) {
   auto const counted = std::span(of.steps).subspan(first_judged(of.steps.size()));
-  std::vector<double> rates;
-  for (auto const& one : counted) rates.push_back(one.tokens_per_second);
   auto const& last = of.steps.back();
   compared_figures found;
   found.peak_device_bytes = last.peak_device_bytes;
@@ -63,7 +61,6 @@ compared_figures figures_of(train_plan const& plan, entrant const& of) {
   found.recompute_share =
       mean(counted, [](step_record const& one) { return one.recompute_flops; }) / of.run->flops_per_step();
   found.waiting_us = mean(counted, [](step_record const& one) { return one.waiting_us; });
-  found.tokens_per_second = median(std::move(rates));
   found.parameters_per_gib = parameters_per_gib(plan, of);
   found.final_loss = last.result.loss;
   if (auto const* const planned = of.run->session().followed()) found.planned = 1 + planned->overhead();
@@ -84,19 +81,19 @@ compared_row row_of(train_plan const& plan, entrant const& of) {
 }
 
 compared_budget compared_by(train_plan const& plan, std::size_t budget_bytes, training_in_turns& all) {
-  compared_budget found{budget_bytes, plan.keep_all_bytes, {}};
+  compared_budget found{budget_bytes, plan.keep_all_bytes, plan.tokens_per_step(), {}};
   for (auto const& one : all.entrants()) found.rows.push_back(row_of(plan, one));
   return found;
 }
 
-nlohmann::ordered_json json_of(compared_row const& one, compared_row const& reference) {
+nlohmann::ordered_json json_of(compared_budget const& all, compared_row const& one) {
   nlohmann::ordered_json row{{"policy", one.policy}, {"fits", one.fits()}};
   if (!one.fits()) {
     row["failure"] = one.failure;
     return row;
   }
   auto const& is = one.figures;
-  auto const time = time_over(one, reference);
+  auto const time = all.time_of(one);
   row["peak_device_bytes"] = is.peak_device_bytes;
   row["peak_pinned_bytes"] = is.peak_pinned_bytes;
   row["relative_time"] = time.middle;
@@ -104,7 +101,7 @@ nlohmann::ordered_json json_of(compared_row const& one, compared_row const& refe
   if (is.planned) row["planned_time"] = *is.planned;
   row["recompute_share"] = is.recompute_share;
   row["waiting_us_per_step"] = is.waiting_us;
-  row["tokens_per_second"] = is.tokens_per_second;
+  row["tokens_per_second"] = all.tokens_per_second(one);
   row["parameters_per_gib"] = is.parameters_per_gib;
   row["final_loss"] = is.final_loss;
   row["gradients_identical"] = one.identical;
@@ -116,7 +113,7 @@ nlohmann::ordered_json json_of(compared_row const& one, compared_row const& refe
 
 nlohmann::ordered_json json_of(compared_budget const& all) {
   auto rows = nlohmann::ordered_json::array();
-  for (auto const& one : all.rows) rows.push_back(json_of(one, all.reference()));
+  for (auto const& one : all.rows) rows.push_back(json_of(all, one));
   return rows;
 }
 

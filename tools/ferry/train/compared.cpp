@@ -13,8 +13,31 @@ std::span<double const> judged(std::vector<double> const& of_every_step) noexcep
   return std::span(of_every_step).subspan(first_judged(of_every_step.size()));
 }
 
-paired_ratio time_over(compared_row const& one, compared_row const& other) {
+namespace {
+
+paired_ratio measured_ratio(compared_row const& one, compared_row const& other) {
   return ratio_of(judged(one.seconds), judged(other.seconds));
+}
+
+}  // namespace
+
+double compared_budget::noise() const {
+  double most = 0;
+  for (auto const& one : rows) {
+    if (one.fits()) most = std::max(most, 1 - measured_ratio(one, reference()).middle);
+  }
+  return most;
+}
+
+paired_ratio compared_budget::time_over(compared_row const& one, compared_row const& other) const {
+  auto found = measured_ratio(one, other);
+  if (found.error) found.error = std::max(*found.error, noise() * found.middle);
+  return found;
+}
+
+double compared_budget::tokens_per_second(compared_row const& one) const {
+  auto const seconds = judged(reference().seconds);
+  return tokens_per_step / (median({seconds.begin(), seconds.end()}) * time_of(one).middle);
 }
 
 compared_row const* compared_budget::find(std::string_view policy) const {
@@ -26,7 +49,7 @@ compared_row const* compared_budget::fastest() const {
   compared_row const* best = nullptr;
   for (auto const& one : std::span(rows).subspan(1)) {
     if (!one.fits()) continue;
-    if (best == nullptr || time_over(one, reference()).middle < time_over(*best, reference()).middle) best = &one;
+    if (best == nullptr || time_of(one).middle < time_of(*best).middle) best = &one;
   }
   return best;
 }

@@ -17,7 +17,6 @@ struct compared_figures {
   std::size_t peak_pinned_bytes = 0;
   double recompute_share = 0;  ///< of the step's FLOPs
   double waiting_us = 0;       ///< a step
-  double tokens_per_second = 0;
   double parameters_per_gib = 0;
   double final_loss = 0;
   std::optional<double> planned;  ///< by the plan in force: forward and backward over those with unlimited memory
@@ -40,6 +39,7 @@ struct compared_row {
 struct compared_budget {
   std::size_t budget_bytes = 0;
   std::size_t keep_all_bytes = 0;
+  double tokens_per_step = 0;
   std::vector<compared_row> rows;
 
   [[nodiscard]] compared_row const& reference() const { return rows.front(); }
@@ -49,6 +49,14 @@ struct compared_budget {
   [[nodiscard]] compared_row const* fastest() const;
   /// `auto`, unless another row is clearly faster or `auto` does not fit; null if none fits.
   [[nodiscard]] compared_row const* recommended() const;
+  /// With less memory nothing is quicker than with all of it: by so much of the reference's time, what else the machine
+  /// does made a row look quicker.
+  [[nodiscard]] double noise() const;
+  /// Of the steps that count; the error is no smaller than the noise.
+  [[nodiscard]] paired_ratio time_over(compared_row const& one, compared_row const& other) const;
+  [[nodiscard]] paired_ratio time_of(compared_row const& one) const { return time_over(one, reference()); }
+  /// Of the reference by its median step, of the others by that and their times beside it.
+  [[nodiscard]] double tokens_per_second(compared_row const& one) const;
   [[nodiscard]] double share() const noexcept {
     return static_cast<double>(budget_bytes) / static_cast<double>(keep_all_bytes);
   }
@@ -58,8 +66,6 @@ struct compared_budget {
 /// it may try whether something else is quicker.
 [[nodiscard]] std::size_t first_judged(std::size_t steps) noexcept;
 [[nodiscard]] std::span<double const> judged(std::vector<double> const& of_every_step) noexcept;
-/// Of the steps that count.
-[[nodiscard]] paired_ratio time_over(compared_row const& one, compared_row const& other);
 
 [[nodiscard]] std::string table_of(compared_budget const& all);
 /// What was won under this budget, and where `auto` was not the best: what was, and why.

@@ -27,7 +27,7 @@ double most_of(std::span<compared_budget const> all) {
   for (auto const& budget : all) {
     for (auto const& one : budget.rows) {
       if (!one.fits()) continue;
-      auto const time = time_over(one, budget.reference());
+      auto const time = budget.time_of(one);
       most = std::max(most, time.middle + time.error.value_or(0));
     }
   }
@@ -38,16 +38,16 @@ std::string class_of(std::string_view policy) {
   return policy == "unlimited" ? std::string(policy) : series_class(series_of(policy));
 }
 
-void draw_bar(svg& on, compared_row const& one, compared_row const& reference, double y, double scale) {
+void draw_bar(svg& on, compared_budget const& all, compared_row const& one, double y, double scale) {
   on.text({left - 8, y + 15}, one.policy, svg::anchor::end);
   if (!one.fits()) return on.text({left + 6, y + 15}, "does not fit", svg::anchor::start, "faint");
-  auto const time = time_over(one, reference);
+  auto const time = all.time_of(one);
   auto const words = fmt::format("{:.2f}x, {} on the device", time.middle, format_bytes(one.figures.peak_device_bytes));
   double const error = time.error.value_or(0) * scale;
   double const end = left + time.middle * scale;
   double const middle = y + row_height / 2;
   on.line({left, middle}, {end, middle}, class_of(one.policy) + " bar");
-  if (&one != &reference && error > 0.5) {
+  if (&one != &all.reference() && error > 0.5) {
     on.line({end - error, middle}, {end + error, middle}, "error");
     for (double const x : {end - error, end + error}) on.line({x, middle - 3}, {x, middle + 3}, "error");
   }
@@ -76,7 +76,7 @@ std::string svg_of(std::span<compared_budget const> all, std::string const& what
             fmt::format("budget {} ({:.0f}% of keeping all)", format_bytes(budget.budget_bytes), 100 * budget.share()));
     y += panel_head;
     for (auto const& one : budget.rows) {
-      draw_bar(on, one, budget.reference(), y, scale);
+      draw_bar(on, budget, one, y, scale);
       y += row_height;
     }
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "common/table.hpp"
 #include "ferry/config.hpp"
 #include "train/compared.hpp"
 
@@ -21,6 +22,12 @@ std::string error_of(paired_ratio const& ratio) {
   return ratio.error ? fmt::format("{:.1f}%", 100 * *ratio.error / ratio.middle) : "-";
 }
 
+/// " (±1.1%)"
+std::string sureness_of(paired_ratio const& ratio) {
+  return ratio.error ? fmt::format(" (±{})", error_of(ratio))
+                     : " (in too few steps to be sure: give --steps 16 or more)";
+}
+
 /// "4.0% more time", "2.1% less time".
 std::string cost_of(double ratio) {
   constexpr double nothing = 0.0005;
@@ -28,19 +35,20 @@ std::string cost_of(double ratio) {
   return fmt::format("{} {} time", percent(ratio - 1), ratio > 1 ? "more" : "less");
 }
 
-std::string row_of(compared_row const& one, compared_row const& reference) {
+void add_row(table& to, compared_budget const& all, compared_row const& one) {
   if (!one.fits()) {
-    return fmt::format("{:<10} {}\n", one.policy,
-                       one.needs_bytes == 0 ? one.failure
-                                            : fmt::format("does not fit: the smallest that works is --budget {}KiB",
-                                                          one.needs_bytes >> 10));
+    to.remark(one.policy, one.needs_bytes == 0 ? one.failure
+                                               : fmt::format("does not fit: the smallest that works is --budget {}KiB",
+                                                             one.needs_bytes >> 10));
+    return;
   }
   auto const& is = one.figures;
-  auto const time = time_over(one, reference);
-  return fmt::format("{:<10} {:>9} {:>9} {:>8.2f}x {:>6} {:>9.1f}% {:>8.1f} ms {:>8.0f} {:>9.2f} M {:>10.4f}  {}\n",
-                     one.policy, format_bytes(is.peak_device_bytes), format_bytes(is.peak_pinned_bytes), time.middle,
-                     &one == &reference ? "" : error_of(time), 100 * is.recompute_share, is.waiting_us / 1000,
-                     is.tokens_per_second, is.parameters_per_gib * 1e-6, is.final_loss, one.identical ? "yes" : "NO");
+  auto const time = all.time_of(one);
+  to.row({one.policy, format_bytes(is.peak_device_bytes), format_bytes(is.peak_pinned_bytes),
+          fmt::format("{:.2f}x", time.middle), &one == &all.reference() ? "" : error_of(time),
+          fmt::format("{:.1f}%", 100 * is.recompute_share), fmt::format("{:.1f} ms", is.waiting_us / 1000),
+          fmt::format("{:.0f}", all.tokens_per_second(one)), fmt::format("{:.2f} M", is.parameters_per_gib * 1e-6),
+          fmt::format("{:.4f}", is.final_loss), one.identical ? "yes" : "NO"});
 }
 
 /// What `auto` did with its time, as measured.
@@ -50,7 +58,7 @@ std::string reasons_of(compared_budget const& all, compared_row const& automatic
                           is.waiting_us / 1000, 100 * is.recompute_share);
   if (is.planned) {
     text += fmt::format("; its plan foresaw {} than unlimited memory, it took {}", cost_of(*is.planned),
-                        cost_of(time_over(automatic, all.reference()).middle));
+                        cost_of(all.time_of(automatic).middle));
   }
   return text;
 }
@@ -61,7 +69,7 @@ std::string others_of(compared_budget const& all) {
   auto const add = [&](std::string_view words, char const* policy) {
     auto const* const one = all.find(policy);
     if (one == nullptr) return;
-    double const more = std::max(0.0, time_over(*one, all.reference()).middle - 1);
+    double const more = std::max(0.0, all.time_of(*one).middle - 1);
     text += fmt::format("{}{} {}", text.empty() ? "; " : ", ", words, percent(more));
   };
   add("recomputation alone costs", "recompute");
@@ -72,13 +80,23 @@ std::string others_of(compared_budget const& all) {
 }  // namespace
 
 std::string table_of(compared_budget const& all) {
-  auto text =
-      fmt::format("{:<10} {:>9} {:>9} {:>9} {:>6} {:>10} {:>11} {:>8} {:>11} {:>10}  {}\n", "policy", "device", "host",
-                  "time", "±", "recompute", "waiting", "tokens/s", "params/GiB", "final loss", "gradients");
-  text += fmt::format("{:<10} {:>9} {:>9} {:>9} {:>6} {:>10} {:>11} {:>8} {:>11} {:>10}  {}\n", "", "peak", "peak",
-                      "of a step", "", "FLOPs", "a step", "", "", "", "identical");
-  for (auto const& one : all.rows) text += row_of(one, all.reference());
-  return text;
+  using side = table::side;
+  table made({{.width = 10, .at = side::left},
+              {.width = 9},
+              {.width = 9},
+              {.width = 9},
+              {.width = 6},
+              {.width = 10},
+              {.width = 11},
+              {.width = 8},
+              {.width = 11},
+              {.width = 10},
+              {.width = 9, .at = side::left, .gap = 2}});
+  made.row({"policy", "device", "host", "time", "±", "recompute", "waiting", "tokens/s", "params/GiB", "final loss",
+            "gradients"});
+  made.row({"", "peak", "peak", "of a step", "", "FLOPs", "a step", "", "", "", "identical"});
+  for (auto const& one : all.rows) add_row(made, all, one);
+  return made.text();
 }
 
 std::string words_of(compared_budget const& all) {
@@ -87,17 +105,17 @@ std::string words_of(compared_budget const& all) {
   auto const& reference = all.reference();
   double const less = static_cast<double>(reference.figures.peak_device_bytes) /
                       static_cast<double>(std::max<std::size_t>(won->figures.peak_device_bytes, 1));
-  auto const time = time_over(*won, reference);
+  auto const time = all.time_of(*won);
   constexpr double hardly = 1.05;
   auto const memory = less < hardly ? "the same memory" : fmt::format("{:.1f}x less memory", less);
-  auto text = fmt::format("{:.0f}%: {} for {} (±{}) with {}{}\n", 100 * all.share(), memory, cost_of(time.middle),
-                          error_of(time), won->policy, others_of(all));
+  auto text = fmt::format("{:.0f}%: {} for {}{} with {}{}\n", 100 * all.share(), memory, cost_of(time.middle),
+                          sureness_of(time), won->policy, others_of(all));
   if (time.scatters()) text += busy_machine;
   auto const* const automatic = all.find("auto");
   if (automatic == nullptr) return text + "auto did not fit this budget\n";
   auto const* const best = all.fastest();
   if (automatic == best) return text;
-  auto const behind = time_over(*automatic, *best);
+  auto const behind = all.time_over(*automatic, *best);
   if (won == automatic) {
     if (!behind.error)
       return text + fmt::format("Too few steps to tell auto from {}: give --steps 16 or more\n", best->policy);

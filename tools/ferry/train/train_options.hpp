@@ -60,6 +60,9 @@ struct train_plan {
   bool resumes = false;                ///< what --resume goes on from is there
 
   [[nodiscard]] std::size_t state_bytes() const { return nn::trainer::bytes_beside_budget(shape, batch); }
+  [[nodiscard]] double tokens_per_step() const {
+    return static_cast<double>(batch) * shape.context * flags.training.accumulate;
+  }
   [[nodiscard]] bool on_gpu() const { return settings.device.starts_with("cuda"); }
   /// Of a device that has room for the state and that budget.
   [[nodiscard]] std::size_t device_bytes_for(std::size_t budget) const;

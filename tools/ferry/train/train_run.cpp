@@ -28,8 +28,7 @@ step_record train_run::step() {
   step_record record;
   record.result = trainer_.step(session_, plan_.data);
   record.step = trainer_.steps_done();
-  auto const tokens = static_cast<double>(plan_.batch) * plan_.shape.context * plan_.flags.training.accumulate;
-  record.tokens_per_second = tokens / record.result.seconds;
+  record.tokens_per_second = plan_.tokens_per_step() / record.result.seconds;
   session_stats const now = session_.stats();
   auto const moved = [](session_stats const& stats) { return stats.device_to_host.bytes + stats.host_to_device.bytes; };
   record.peak_device_bytes = now.device.peak_bytes;
