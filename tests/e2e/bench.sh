@@ -117,11 +117,22 @@ expect_err_has "smaller batch"
 run bench nonsense
 expect_refusal "nonsense"
 
-# Ctrl-C ends it, and says so.
-start bench policies --device host --gpt 4,128,2,64,4 --budgets 4 --rounds 1000
-sleep 2
-signal INT
-expect_code 130
-expect_out "interrupted"
+# Ctrl-C ends it, and says so: what was measured by then is shown, of the rest that it was not, and nothing is recommended.
+interrupted() {
+  start bench "$@" --device host --json "$scratch/cut.json"
+  sleep 3
+  signal INT
+  expect_code 130
+  expect_out "interrupted"
+  for words in "a step takes 0 ms" "export " "suit this machine" "auto is on or below"; do
+    [[ "$out" != *"$words"* ]] || complain "expected none of: $words"
+  done
+}
+interrupted policies --gpt 4,64,2,32,2 --budgets 3 --rounds 1000
+expect_out "not measured: "
+expect_json "$scratch/cut.json" curves interrupted
+grep -q '"failure": "not measured"' "$scratch/cut.json" || complain "expected points that were not measured"
+interrupted breakeven --gpt 6,256,4,128,4
+expect_out "not measured"
 
 finish

@@ -10,7 +10,7 @@ started=""
 trap '[[ -z "$started" ]] || kill -KILL "$started" 2>/dev/null; rm -rf "$scratch"' EXIT
 
 # The caller's own settings must not decide the outcome.
-for variable in "${!FERRY_@}"; do unset "$variable"; done
+for variable in "${!FERRY_@}" COLUMNS; do unset "$variable"; done
 
 # run [NAME=value...] ARGUMENT...: leaves the exit code in `code` and the texts in `out` and `err`.
 run() {

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "bench/breakeven.hpp"
@@ -77,6 +79,17 @@ TEST(BreakEven, SweepsNameEveryItemOnceAndLeaveGapsWhereItIsNot) {
   EXPECT_EQ(swept.gbps[2][1], 0);
 }
 
+TEST(BreakEven, ASweepEndsWhereItsStepsDo) {
+  auto const swept = sweep_axis("size", {1, 2, 3}, [](int value) -> std::optional<profile> {
+    return value < 3 ? std::optional(two_kinds()) : std::nullopt;
+  });
+  EXPECT_THAT(swept.values, ElementsAre(1, 2));
+  EXPECT_EQ(swept.gbps[1].size(), 2U);
+  break_even all;
+  all.not_measured = {"width", "batch"};
+  EXPECT_THAT(text_of(all), HasSubstr("\nbreak-even by width, by batch: not measured\n"));
+}
+
 TEST(BreakEven, AFasterLinkNeverCostsMore) {
   auto const links = sweep_link(two_item_chain(6), gpu_with_link(4), 60 * mib, 50);
   for (std::size_t i = 1; i < links.size(); ++i) {
@@ -96,6 +109,7 @@ TEST(Budgets, SpreadFromTheSmallestToTheLargestAndAscend) {
 contest_point point(std::size_t budget, double us) {
   contest_point one;
   one.budget_bytes = budget;
+  one.measured = true;
   one.fits = us > 0;
   one.step_us = us;
   one.failure = us > 0 ? "" : "too small";
@@ -140,6 +154,51 @@ TEST(Contest, LosesWhereAutoDoesNotFitAndAnotherDoes) {
   auto all = three_curves();
   all.curves[0].points[0].fits = false;
   EXPECT_EQ(all.lost().front().budget_bytes, 100 * mib);
+}
+
+TEST(Contest, ErrorsOfTimesAreNoiseToo) {
+  auto all = three_curves();
+  all.curves[3].points[1].error = 0.02;
+  EXPECT_TRUE(all.lost().empty());
+}
+
+TEST(Contest, WhatWasNotMeasuredIsSaidToBeSo) {
+  auto all = three_curves();
+  all.interrupted = true;
+  for (auto& curve : all.curves) curve.points[2] = {};
+  all.curves[3].points[1] = {};
+  auto const text = table_of(all);
+  EXPECT_THAT(text, HasSubstr("budget               100 MiB       200 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("auto                   20.0%         4.00%\n"));
+  EXPECT_THAT(text, HasSubstr("others                     -  not measured\n"));
+  EXPECT_THAT(text, HasSubstr("\nbudgets not measured: 400 MiB\n"));
+  EXPECT_EQ(json_of(all)["curves"][0]["points"][2]["failure"], "not measured");
+  EXPECT_TRUE(all.lost().empty()) << "of what was not measured";
+  EXPECT_TRUE(recommend(&all, nullptr, {}).empty());
+  EXPECT_EQ(words_of_advice(all, {}, "a GPU"), "");
+  for (auto& curve : all.curves) {
+    for (auto& one : curve.points) one = {};
+  }
+  EXPECT_EQ(table_of(all), "budgets not measured: 100 MiB, 200 MiB, 400 MiB\n");
+}
+
+TEST(Contest, ATimeBelowThatOfUnlimitedMemoryIsShownAsItIs) {
+  auto all = three_curves();
+  all.curves[2].points[1] = point(all.budgets[1], 84);
+  all.curves[2].points[2].error = 0.2;
+  auto const text = table_of(all);
+  EXPECT_THAT(text, HasSubstr("recompute          30.0%    -16.0%    30.0%?\n"));
+  EXPECT_THAT(text, HasSubstr("\n? varies too much to say anything of it"));
+}
+
+TEST(Contest, ItsTableFitsTheTerminal) {
+  auto all = three_curves();
+  setenv("COLUMNS", "36", 1);
+  auto const text = table_of(all);
+  unsetenv("COLUMNS");
+  EXPECT_THAT(text, HasSubstr("auto               20.0%     4.00%\n"));
+  EXPECT_THAT(text, HasSubstr("\nbudget           400 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("auto               0.00%\n"));
 }
 
 TEST(Contest, TheBetterOfTwoFitsAndIsFaster) {
@@ -221,6 +280,31 @@ TEST(Recommend, AnotherPolicyOnlyIfItIsFasterByMoreThanChance) {
     EXPECT_THAT(advice[1].why, HasSubstr("no slower than recompute"));
     EXPECT_FALSE(advice[1].gain);
   }
+}
+
+TEST(Recommend, NothingFromWhatMeansLittle) {
+  auto all = three_curves();
+  all.noise = 0.16;
+  auto advice = recommend(&all, nullptr, {});
+  EXPECT_TRUE(advice.empty());
+  EXPECT_THAT(words_of_advice(all, advice, "a GPU"), HasSubstr("run it again when the machine is quiet"));
+  EXPECT_THAT(words_of_advice(all, advice, "a GPU"), Not(HasSubstr("export")));
+}
+
+TEST(Recommend, NothingFromRowsThatVaryTooMuch) {
+  auto all = three_curves();
+  for (auto& one : all.curves[0].points) one.error = 0.2;
+  auto advice = recommend(&all, nullptr, {});
+  ASSERT_FALSE(advice.empty());
+  EXPECT_EQ(advice[1].value, "keep") << "which does not vary";
+  EXPECT_EQ(advice[1].why, "a step is 23.1% shorter than with recompute");
+  for (auto& curve : all.curves) {
+    for (auto& one : curve.points) one.error = std::numeric_limits<double>::infinity();
+  }
+  advice = recommend(&all, nullptr, {});
+  EXPECT_TRUE(advice.empty());
+  EXPECT_THAT(words_of_advice(all, advice, "a GPU"), HasSubstr("give more --rounds"));
+  EXPECT_EQ(json_of(all)["curves"][0]["points"][0].count("error"), 0U);
 }
 
 TEST(Recommend, EveryValueIsOneThatTheSettingAccepts) {

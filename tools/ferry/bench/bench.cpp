@@ -62,25 +62,35 @@ class output {
   bench_flags const& flags_;
 };
 
-std::string words_of(contest const& all) {
-  bool const names_hardware = all.step.ends_with(fmt::format(" on {}", all.hardware));
-  std::string text =
-      fmt::format("{}\n{}keeping all holds {}, a step takes {:.4g} ms with unlimited memory\n\n{}", printable(all.step),
-                  names_hardware ? "" : fmt::format("on {}; ", printable(all.hardware)),
-                  format_bytes(all.keep_all_bytes), 1e-3 * all.unlimited_us, table_of(all));
-  constexpr double busy = 0.1;
-  if (all.noise > 0) {
-    text += fmt::format("\nsteps vary by about {:.1f}% here{}\n", 100 * all.noise,
-                        all.noise > busy ? ": something else is running, and these figures mean little" : "");
-  }
+std::string words_of_noise(contest const& all) {
+  if (all.noise <= 0) return {};
+  return fmt::format("\nsteps vary by about {:.1f}% here{}\n", 100 * all.noise,
+                     all.means_little() ? ": something else is running, and these figures mean little" : "");
+}
+
+/// Where another curve is below `auto`, unless that would be said of noise.
+std::string words_of_lost(contest const& all) {
   auto const lost = all.lost();
+  std::string text;
   for (auto const& one : lost) {
     text += in(colour::warning, fmt::format("auto is {:.1f}% above {} at {}", 100 * (one.ratio - 1), one.by,
                                             format_bytes(one.budget_bytes))) +
             "\n";
   }
-  if (lost.empty() && !all.interrupted) text += "\nauto is on or below every other curve at every budget\n";
+  if (lost.empty() && !all.interrupted && !all.means_little())
+    text += "\nauto is on or below every other curve at every budget\n";
   return text;
+}
+
+std::string words_of(contest const& all) {
+  auto const step = all.unlimited_us > 0
+                        ? fmt::format("a step takes {:.4g} ms with unlimited memory", 1e-3 * all.unlimited_us)
+                        : "a step with unlimited memory was not measured";
+  bool const names_hardware = all.step.ends_with(fmt::format(" on {}", all.hardware));
+  return fmt::format("{}\n{}keeping all holds {}, {}\n\n{}", printable(all.step),
+                     names_hardware ? "" : fmt::format("on {}; ", printable(all.hardware)),
+                     format_bytes(all.keep_all_bytes), step, table_of(all)) +
+         words_of_noise(all) + words_of_lost(all);
 }
 
 exit_code run_link(bench_flags const& flags) {
@@ -89,12 +99,13 @@ exit_code run_link(bench_flags const& flags) {
   progress shown;
   constexpr std::size_t largest = std::size_t{256} << 20;
   auto const all = on.link(shown, largest);
-  auto const advice = recommend(nullptr, &all, on.settings());
+  auto const advice = all.interrupted ? std::vector<recommendation>{} : recommend(nullptr, &all, on.settings());
   auto value = json_of(all);
   value["recommended"] = json_of(advice);
   to.json(value);
   if (!all.interrupted) to.hardware(hardware_file_of(all.beside, all.device));
-  to.words(table_of(all) + "\n" + exports_of(advice, on.words()));
+  to.words(table_of(all));
+  if (!all.interrupted) to.words("\n" + exports_of(advice, on.words()));
   return to.end();
 }
 
@@ -114,13 +125,13 @@ exit_code run_policies(bench_flags const& flags) {
   bench_subject const on(flags);
   progress shown;
   auto const all = on.policies(shown);
-  auto const advice = all.interrupted ? std::vector<recommendation>{} : recommend(&all, nullptr, on.settings());
+  auto const advice = recommend(&all, nullptr, on.settings());
   auto value = json_of(all);
   value["recommended"] = json_of(advice);
   to.picture(svg_of(all));
   to.json(value);
   to.words(words_of(all));
-  if (!all.interrupted) to.words("\n" + exports_of(advice, on.words()));
+  if (!all.interrupted) to.words("\n" + words_of_advice(all, advice, on.words()));
   return to.end();
 }
 
@@ -150,7 +161,7 @@ exit_code run_all(bench_flags const& flags) {
     if (!all.interrupted) {
       auto const advice = recommend(&all, link ? &*link : nullptr, on.settings());
       value["recommended"] = json_of(advice);
-      to.words("\n" + exports_of(advice, on.words()));
+      to.words("\n" + words_of_advice(all, advice, on.words()));
     }
   }
   value["interrupted"] = interrupted();

@@ -7,6 +7,7 @@
 
 #include "bench/measured_step.hpp"
 #include "common/flags.hpp"
+#include "common/interrupt.hpp"
 #include "common/printable.hpp"
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
@@ -166,12 +167,15 @@ break_even bench_subject::measured(progress& shown) const {
   all.step = fmt::format("gpt: {} layers, width {}, {} heads, context {}, batch {}, trained on this machine",
                          shape.layers, shape.width, shape.heads, shape.context, shape.batch);
   auto const vary = [&](char const* axis, std::vector<int> const& values, auto const& set) {
-    all.sweeps.push_back(sweep_axis(axis, values, [&](int value) {
+    auto swept = sweep_axis(axis, values, [&](int value) -> std::optional<profile> {
+      if (interrupted()) return std::nullopt;
       auto other = shape;
       other.layers = 2;
       set(other, value);
       return measure(other).step;
-    }));
+    });
+    if (swept.values.size() < values.size()) all.not_measured.emplace_back(axis);
+    if (!swept.values.empty()) all.sweeps.push_back(std::move(swept));
   };
   vary("context", {32, 64, 128, 256}, [](auto& of, int value) { of.context = value; });
   vary("width", {128, 256, 512}, [](auto& of, int value) {

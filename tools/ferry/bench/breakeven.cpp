@@ -85,12 +85,14 @@ break_even_table weigh(profile const& step, hardware const& on) {
 }
 
 break_even_sweep sweep_axis(std::string axis, std::vector<int> const& values,
-                            std::function<profile(int)> const& step_of) {
+                            std::function<std::optional<profile>(int)> const& step_of) {
   break_even_sweep made;
   made.axis = std::move(axis);
-  made.values = values;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    for (auto const& one : weigh(step_of(values[i]), {}).items) {
+    auto const step = step_of(values[i]);
+    if (!step) break;
+    made.values.push_back(values[i]);
+    for (auto const& one : weigh(*step, {}).items) {
       auto const found = std::ranges::find(made.items, one.name);
       auto const row = static_cast<std::size_t>(found - made.items.begin());
       if (found == made.items.end()) {
@@ -100,6 +102,7 @@ break_even_sweep sweep_axis(std::string axis, std::vector<int> const& values,
       made.gbps[row][i] = one.even_gbps().value_or(0);
     }
   }
+  for (auto& row : made.gbps) row.resize(made.values.size());
   return made;
 }
 

@@ -46,8 +46,9 @@ struct break_even_sweep {
   std::vector<std::string> items;
   std::vector<std::vector<double>> gbps;  ///< by item, by value; 0 where there is none
 };
+/// As far as there are steps.
 [[nodiscard]] break_even_sweep sweep_axis(std::string axis, std::vector<int> const& values,
-                                          std::function<profile(int)> const& step_of);
+                                          std::function<std::optional<profile>(int)> const& step_of);
 
 /// The best plan for the same step on faster and slower links.
 struct link_choice {
@@ -69,7 +70,8 @@ struct break_even {
   bool measured = false;  ///< on this machine; otherwise by formula or from a file
   break_even_table table;
   std::vector<break_even_sweep> sweeps;
-  std::size_t budget_bytes = 0;  ///< of `links`
+  std::vector<std::string> not_measured;  ///< axes whose sweeps an interruption cut short, or off
+  std::size_t budget_bytes = 0;           ///< of `links`
   std::vector<link_choice> links;
 };
 

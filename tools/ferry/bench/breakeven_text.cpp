@@ -1,5 +1,6 @@
 // Break-even figures as text, picture and JSON.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include "bench/breakeven.hpp"
 #include "common/printable.hpp"
 #include "common/svg.hpp"
+#include "common/table.hpp"
 #include "common/timeline.hpp"
 #include "ferry/config.hpp"
 
@@ -37,16 +39,23 @@ std::string words_of_advice(item_cost const& one) {
 }
 
 std::string table_text(break_even const& all) {
-  std::string text = fmt::format("{:<10} {:>6} {:>10} {:>10} {:>10} {:>12} {:>10}  {}\n", "item", "count", "bytes",
-                                 "rebuild", "fetch", "break-even", "a MiB", "first choice");
+  table made({{.width = 10, .at = table::side::left},
+              {.width = 6},
+              {.width = 10},
+              {.width = 10},
+              {.width = 10},
+              {.width = 12},
+              {.width = 10},
+              {.width = 12, .at = table::side::left, .gap = 2}});
+  made.row({"item", "count", "bytes", "rebuild", "fetch", "break-even", "a MiB", "first choice"});
   for (auto const& one : all.table.items) {
     auto const even = one.even_gbps();
-    text += fmt::format("{:<10} {:>6} {:>10} {:>10} {:>10} {:>12} {:>10}  {}\n", printable(one.name), one.count,
-                        format_bytes(one.bytes), one.rebuild_us ? words_of_time(*one.rebuild_us) : "-",
-                        std::isfinite(one.in_us) ? words_of_time(one.in_us) : "-",
-                        even ? fmt::format("{:.3g} GB/s", *even) : "-",
-                        std::isfinite(one.us_per_mib()) ? words_of_time(one.us_per_mib()) : "-", words_of_advice(one));
+    made.row({printable(one.name), fmt::format("{}", one.count), format_bytes(one.bytes),
+              one.rebuild_us ? words_of_time(*one.rebuild_us) : "-",
+              std::isfinite(one.in_us) ? words_of_time(one.in_us) : "-", even ? fmt::format("{:.3g} GB/s", *even) : "-",
+              std::isfinite(one.us_per_mib()) ? words_of_time(one.us_per_mib()) : "-", words_of_advice(one)});
   }
+  auto text = made.text();
   text += fmt::format(
       "Keep from the top as far as memory goes: a MiB kept saves the time in its column. What is not kept is ferried\n"
       "from the top as far as the link is hidden ({} a step behind {} of forward and {} of backward); the rest is\n"
@@ -57,15 +66,18 @@ std::string table_text(break_even const& all) {
 }
 
 std::string sweep_text(break_even_sweep const& one) {
-  std::string text = fmt::format("break-even in GB/s by {}\n{:<10}", one.axis, "item");
-  for (int const value : one.values) text += fmt::format("{:>9}", value);
-  text += "\n";
+  std::vector<table::column> columns(1 + one.values.size(), {.width = 9, .gap = 0});
+  columns.front() = {.width = 10, .at = table::side::left};
+  table made(std::move(columns));
+  std::vector<std::string> values{"item"};
+  for (int const value : one.values) values.push_back(fmt::format("{}", value));
+  made.row(std::move(values));
   for (std::size_t i = 0; i < one.items.size(); ++i) {
-    text += fmt::format("{:<10}", printable(one.items[i]));
-    for (double const gbps : one.gbps[i]) text += fmt::format("{:>9}", gbps > 0 ? fmt::format("{:.3g}", gbps) : "-");
-    text += "\n";
+    std::vector<std::string> cells{printable(one.items[i])};
+    for (double const gbps : one.gbps[i]) cells.push_back(gbps > 0 ? fmt::format("{:.3g}", gbps) : "-");
+    made.row(std::move(cells));
   }
-  return text;
+  return fmt::format("break-even in GB/s by {}\n{}", one.axis, made.text());
 }
 
 std::string links_text(break_even const& all) {
@@ -116,6 +128,8 @@ std::string text_of(break_even const& all) {
                   all.measured ? "times measured on this machine" : "times by formula or from a file: predictions");
   text += table_text(all);
   for (auto const& one : all.sweeps) text.append(1, '\n').append(sweep_text(one));
+  if (!all.not_measured.empty())
+    text += fmt::format("\nbreak-even by {}: not measured\n", fmt::join(all.not_measured, ", by "));
   if (auto const links = links_text(all); !links.empty()) text.append(1, '\n').append(links);
   return text;
 }
@@ -208,6 +222,7 @@ nlohmann::ordered_json json_of(break_even const& all) {
   }
   return {{"ferry_bench", 1},
           {"what", "breakeven"},
+          {"not_measured", all.not_measured},
           {"profile", all.step},
           {"hardware", all.hardware_name},
           {"measured", all.measured},

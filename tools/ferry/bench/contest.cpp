@@ -23,9 +23,10 @@ std::vector<lost_point> contest::lost() const {
     for (std::size_t i = 0; i < std::min(own->points.size(), other.points.size()); ++i) {
       auto const& a = own->points[i];
       auto const& b = other.points[i];
-      if (!b.fits) continue;
+      if (!a.measured || !b.fits || b.is_vague()) continue;
       double const ratio = a.fits ? a.step_us / b.step_us : std::numeric_limits<double>::infinity();
-      if (ratio > 1 + std::max(noise, rounding)) found.push_back({b.budget_bytes, other.name, ratio});
+      bool const beyond_chance = !a.fits || is_slower(*this, a, b);
+      if (beyond_chance && ratio > 1 + rounding) found.push_back({b.budget_bytes, other.name, ratio});
     }
   }
   return found;
@@ -44,8 +45,13 @@ std::vector<entrant_policy> ferry_policies(std::size_t segments) {
   return all;
 }
 
+bool is_slower(contest const& all, contest_point const& one, contest_point const& than) {
+  constexpr double errors = 2;
+  return one.step_us > than.step_us * (1 + std::max(all.noise, errors * std::hypot(one.error, than.error)));
+}
+
 contest_point better(contest_point a, contest_point b) {
-  if (!b.fits) return a;
+  if (!b.fits) return a.measured || !b.measured ? a : b;
   if (!a.fits) return b;
   return b.step_us < a.step_us ? b : a;
 }

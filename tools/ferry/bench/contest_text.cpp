@@ -11,6 +11,7 @@
 #include "bench/contest.hpp"
 #include "common/printable.hpp"
 #include "common/svg.hpp"
+#include "common/table.hpp"
 #include "common/terminal.hpp"
 
 namespace ferry::command {
@@ -23,10 +24,70 @@ double share(contest const& all, std::size_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(std::max<std::size_t>(all.keep_all_bytes, 1));
 }
 
+constexpr char const* not_measured = "not measured";
+
+/// Below zero too: with less memory nothing is quicker, so it tells how far to trust the others.
 std::string cell(contest const& all, contest_point const& point) {
+  if (!point.measured) return not_measured;
   if (!point.fits) return point.failure.starts_with("takes") ? "slow" : "-";
-  double const percent = std::max(0.0, 100 * overhead(all, point));
-  return fmt::format("{:.{}f}%", percent, percent < 9.995 ? 2 : percent < 99.95 ? 1 : 0);
+  double const exact = 100 * overhead(all, point);
+  constexpr double rounding = 0.005;
+  double const percent = std::abs(exact) < rounding ? 0 : exact;
+  double const size = std::abs(percent);
+  return fmt::format("{:.{}f}%{}", percent, size < 9.995 ? 2 : size < 99.95 ? 1 : 0, point.is_vague() ? "?" : "");
+}
+
+/// Budgets of which something was measured.
+std::vector<std::size_t> measured_budgets(contest const& all) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < all.budgets.size(); ++i) {
+    auto const measured = [i](contest_curve const& one) { return one.points[i].measured; };
+    if (std::ranges::any_of(all.curves, measured)) places.push_back(i);
+  }
+  return places;
+}
+
+bool all_measured(contest const& all, std::vector<std::size_t> const& budgets) {
+  return std::ranges::all_of(all.curves, [&](contest_curve const& one) {
+    return std::ranges::all_of(budgets, [&](std::size_t i) { return one.points[i].measured; });
+  });
+}
+
+table header_of(contest const& all, std::vector<std::size_t> const& budgets) {
+  std::size_t const cell_width = all_measured(all, budgets) ? 10 : 14;
+  std::vector<table::column> columns(1 + budgets.size(), {.width = cell_width, .gap = 0});
+  columns.front() = {.width = 14, .at = table::side::left};
+  std::vector<std::string> bytes{"budget"};
+  std::vector<std::string> shares{"of all items"};
+  for (std::size_t const i : budgets) {
+    bytes.push_back(format_bytes(all.budgets[i]));
+    shares.push_back(fmt::format("{:.1f}%", 100 * share(all, all.budgets[i])));
+  }
+  table made(std::move(columns));
+  made.row(std::move(bytes));
+  made.row(std::move(shares));
+  return made;
+}
+
+/// The budgets that are not in the table.
+std::string words_of_unmeasured(contest const& all, std::vector<std::size_t> const& measured) {
+  std::string text;
+  for (std::size_t i = 0; i < all.budgets.size(); ++i) {
+    if (std::ranges::find(measured, i) != measured.end()) continue;
+    text += (text.empty() ? "" : ", ") + format_bytes(all.budgets[i]);
+  }
+  return text.empty() ? text : fmt::format("budgets {}: {}\n", not_measured, text);
+}
+
+/// Marks that the table has.
+std::string legend_of(contest const& all, std::vector<std::size_t> const& budgets) {
+  std::string text = "step time above that with unlimited memory; - does not fit; slow: more than four times as long";
+  auto const vague = [&](contest_curve const& one) {
+    return std::ranges::any_of(budgets, [&](std::size_t i) { return one.points[i].fits && one.points[i].is_vague(); });
+  };
+  if (std::ranges::any_of(all.curves, vague))
+    text += "\n? varies too much to say anything of it, or took too few rounds";
+  return text + "\n";
 }
 
 constexpr double width = 860;
@@ -122,19 +183,22 @@ void draw_curve(svg& on, plane const& in, contest const& all, std::size_t index)
 }  // namespace
 
 std::string table_of(contest const& all) {
-  std::string text = fmt::format("{:<14}", "budget");
-  for (std::size_t const bytes : all.budgets) text += fmt::format("{:>10}", format_bytes(bytes));
-  text += fmt::format("\n{:<14}", "of all items");
-  for (std::size_t const bytes : all.budgets) text += fmt::format("{:>9.1f}%", 100 * share(all, bytes));
-  text += "\n";
-  bool peers_begun = false;
-  for (auto const& curve : all.curves) {
-    if (curve.is_peer && !std::exchange(peers_begun, true)) text += "what others do\n";
-    std::string line = fmt::format("{:<14}", curve.name);
-    for (auto const& point : curve.points) line += fmt::format("{:>10}", cell(all, point));
-    text += (curve.name == "auto" ? in(colour::strong, line) : line) + "\n";
+  auto const budgets = measured_budgets(all);
+  std::string text;
+  if (!budgets.empty()) {
+    auto made = header_of(all, budgets);
+    bool peers_begun = false;
+    for (auto const& curve : all.curves) {
+      if (curve.is_peer && !std::exchange(peers_begun, true)) made.heading("what others do");
+      std::vector<std::string> cells{curve.name};
+      for (std::size_t const i : budgets) cells.push_back(cell(all, curve.points[i]));
+      made.row(std::move(cells), curve.name == "auto" ? std::optional(colour::strong) : std::nullopt);
+    }
+    text = made.text() + "\n";
   }
-  text += "\nstep time above that with unlimited memory; - does not fit; slow: more than four times as long\n";
+  text += words_of_unmeasured(all, budgets);
+  if (budgets.empty()) return text;
+  text += legend_of(all, budgets);
   for (auto const& curve : all.curves) text += fmt::format("{:<14}{}\n", curve.name, curve.words);
   return text;
 }
@@ -157,7 +221,7 @@ nlohmann::ordered_json json_of(contest const& all) {
     for (auto const& point : curve.points) {
       nlohmann::ordered_json row{{"budget_bytes", point.budget_bytes}, {"fits", point.fits}};
       if (!point.fits) {
-        row["failure"] = point.failure;
+        row["failure"] = point.measured ? point.failure : not_measured;
         points.push_back(std::move(row));
         continue;
       }
@@ -165,7 +229,7 @@ nlohmann::ordered_json json_of(contest const& all) {
       row["host_peak_bytes"] = point.host_peak_bytes;
       row["step_us"] = point.step_us;
       row["overhead"] = overhead(all, point);
-      if (point.error > 0) row["error"] = point.error;
+      if (point.error > 0 && std::isfinite(point.error)) row["error"] = point.error;
       row["recompute_us"] = point.recompute_us;
       row["waiting_us"] = point.waiting_us;
       row["offloaded_bytes"] = point.offloaded_bytes;

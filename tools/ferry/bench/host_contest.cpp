@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -54,9 +55,11 @@ class host_contest {
   void enter(std::vector<entrant>& all, device& on, std::size_t curve, std::string knob, config settings,
              peer const* rule = nullptr, plan const* planned = nullptr);
   bool attempt(entrant& one, bool timed);
+  void show(std::size_t index, double share_of_budget, std::string const& what);
   void let_auto_settle(std::vector<entrant>& all, std::size_t index);
   void run_in_turns(std::vector<entrant>& all, train_run& reference, std::size_t index);
   void settle(entrant& one, std::vector<double> const& reference, std::size_t index);
+  [[nodiscard]] double noise() const;
 
   host_contest_options const& how_;
   progress& shown_;
@@ -64,6 +67,7 @@ class host_contest {
   std::vector<peer> peers_;
   std::vector<entrant_policy> policies_;
   host_contest_result found_;
+  time_left left_;
   std::vector<double> all_reference_;  // seconds of every step that kept all
 };
 
@@ -138,13 +142,20 @@ bool host_contest::attempt(entrant& one, bool timed) {
   return false;
 }
 
+/// Each budget takes about as long as any other.
+void host_contest::show(std::size_t index, double share_of_budget, std::string const& what) {
+  std::size_t const budgets = found_.all.budgets.size();
+  double const share = (static_cast<double>(index) + share_of_budget) / static_cast<double>(budgets);
+  shown_.show(fmt::format("budget {}/{} ({}): {}{}", index + 1, budgets, format_bytes(found_.all.budgets[index]), what,
+                          left_.words(share)));
+}
+
 /// What is timed later is what it has settled on.
 void host_contest::let_auto_settle(std::vector<entrant>& all, std::size_t index) {
   for (auto& one : all) {
     if (policies_.size() <= one.curve || policies_[one.curve].name != "auto") continue;
     for (std::size_t step = 0; step < trying_steps && one.run && !interrupted(); ++step) {
-      shown_.show(fmt::format("budget {}/{} ({}): auto settles, {}/{}", index + 1, found_.all.budgets.size(),
-                              format_bytes(found_.all.budgets[index]), step + 1, trying_steps));
+      show(index, 0, fmt::format("auto settles, {}/{}", step + 1, trying_steps));
       attempt(one, false);
     }
   }
@@ -153,10 +164,11 @@ void host_contest::let_auto_settle(std::vector<entrant>& all, std::size_t index)
 void host_contest::run_in_turns(std::vector<entrant>& all, train_run& reference, std::size_t index) {
   std::vector<double> kept;
   let_auto_settle(all, index);
-  for (std::size_t round = 0; round < learning_steps + how_.rounds && !interrupted(); ++round) {
+  std::size_t const rounds = learning_steps + how_.rounds;
+  for (std::size_t round = 0; round < rounds && !interrupted(); ++round) {
     bool const timed = round >= learning_steps;
-    shown_.show(fmt::format("budget {}/{} ({}): round {}/{}", index + 1, found_.all.budgets.size(),
-                            format_bytes(found_.all.budgets[index]), round + 1, learning_steps + how_.rounds));
+    show(index, static_cast<double>(round) / static_cast<double>(rounds),
+         fmt::format("round {}/{}", round + 1, rounds));
     double const seconds = reference.step().result.seconds;
     if (timed) kept.push_back(seconds);
     for (auto& one : all) {
@@ -172,12 +184,14 @@ void host_contest::settle(entrant& one, std::vector<double> const& reference, st
   auto& point = one.point;
   point.budget_bytes = found_.all.budgets[index];
   point.knob = one.knob;
-  point.fits = one.run != nullptr && one.seconds.size() == reference.size() && !reference.empty();
+  // If interrupted, those rounds count that both have been through.
+  point.fits = one.run != nullptr && !one.seconds.empty() && !reference.empty();
+  point.measured = point.fits || !one.failure.empty();
   point.failure = one.failure;
   if (point.fits) {
     auto const time = ratio_of(one.seconds, reference);
     point.step_us = time.middle;  // times the reference's, once all of that is known
-    point.error = time.error.value_or(0) / time.middle;
+    point.error = time.error ? *time.error / time.middle : std::numeric_limits<double>::infinity();
     auto const now = one.run->session().stats();
     point.peak_bytes = now.device.peak_bytes;
     point.host_peak_bytes = now.pinned.peak_bytes;
@@ -192,13 +206,29 @@ void host_contest::settle(entrant& one, std::vector<double> const& reference, st
 
 void host_contest::run_budget(std::size_t index) {
   std::size_t const bytes = found_.all.budgets[index];
-  shown_.show(fmt::format("budget {}/{}: {}", index + 1, found_.all.budgets.size(), format_bytes(bytes)));
+  show(index, 0, "beginning");
   auto const on = make_device_for_several(plan_, bytes, runs_at_most, runs_that_offload);
   on->set_link_gbps(copy_direction::device_to_host, found_.on.device_to_host.gbps);
   on->set_link_gbps(copy_direction::host_to_device, found_.on.host_to_device.gbps);
   train_run reference(*on, plan_, settings_for_one(plan_, plan_.keep_all_bytes, "keep"));
   auto all = entrants_for(*on, bytes);
   run_in_turns(all, reference, index);
+  if (interrupted()) return;
+  for (auto& curve : found_.all.curves) curve.points[index].measured = true;
+}
+
+/// What steps that kept all vary by. With less memory nothing is quicker: what seems so tells of noise too.
+double host_contest::noise() const {
+  double const middle = median(all_reference_);
+  std::vector<double> off;
+  for (double const one : all_reference_) off.push_back(std::abs(one - middle) / middle);
+  double noise = 2 * median(std::move(off));
+  for (auto const& curve : found_.all.curves) {
+    for (auto const& point : curve.points) {
+      if (point.fits) noise = std::max(noise, 1 - point.step_us / found_.all.unlimited_us);
+    }
+  }
+  return noise;
 }
 
 host_contest_result host_contest::run() {
@@ -207,18 +237,16 @@ host_contest_result host_contest::run() {
   found_.step = std::move(measured.step);
   found_.on = std::move(measured.on);
   add_curves();
+  left_ = {};
   for (std::size_t i = 0; i < found_.all.budgets.size() && !interrupted(); ++i) run_budget(i);
   shown_.clear();
   found_.all.interrupted = interrupted();
   if (all_reference_.empty()) return std::move(found_);
-  double const middle = median(all_reference_);
-  found_.all.unlimited_us = 1e6 * middle;
-  std::vector<double> off;
-  for (double const one : all_reference_) off.push_back(std::abs(one - middle) / middle);
-  found_.all.noise = 2 * median(std::move(off));
+  found_.all.unlimited_us = 1e6 * median(all_reference_);
   for (auto& curve : found_.all.curves) {
     for (auto& point : curve.points) point.step_us *= found_.all.unlimited_us;
   }
+  found_.all.noise = noise();
   return std::move(found_);
 }
 

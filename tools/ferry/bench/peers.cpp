@@ -185,7 +185,7 @@ std::vector<peer> peers(double time_limit_ms) {
                  [](profile const& step, hardware const&, std::size_t) {
                    return std::vector<peer_plan>{{"", offload_everything(step)}};
                  }});
-  all.push_back({"first-k", "the first K of N layers out, back with lookahead (TransformerEngine)", false,
+  all.push_back({"first-k", "K of N layers out, back with lookahead (TransformerEngine)", false,
                  plans_of_first_layers});
   all.push_back({"groups", "named groups out, back one layer ahead (Megatron, fine-grained)", false, plans_of_groups});
   all.push_back({"inputs", "block inputs out, blocks rebuilt (unsloth)", true,

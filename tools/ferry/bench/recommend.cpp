@@ -28,17 +28,13 @@ struct choice {
   [[nodiscard]] std::string const& name() const { return point->knob.empty() ? curve->name : point->knob; }
 };
 
-/// By more than what was measured varies by.
-bool is_slower(contest const& all, contest_point const& one, contest_point const& than) {
-  constexpr double errors = 2;
-  return one.step_us > than.step_us * (1 + std::max(all.noise, errors * std::hypot(one.error, than.error)));
-}
+bool counts(contest_point const& one) { return one.fits && !one.is_vague(); }
 
 /// The fastest of Ferry's own curves but that one.
 choice fastest(contest const& all, std::size_t index, contest_curve const* but = nullptr) {
   choice best;
   for (auto const& curve : all.curves) {
-    if (&curve == but || curve.is_peer || !curve.points[index].fits) continue;
+    if (&curve == but || curve.is_peer || !counts(curve.points[index])) continue;
     if (!best || curve.points[index].step_us < best.point->step_us) best = {&curve, &curve.points[index]};
   }
   return best;
@@ -48,7 +44,7 @@ choice fastest(contest const& all, std::size_t index, contest_curve const* but =
 choice best_under(contest const& all, std::size_t index) {
   auto const best = fastest(all, index);
   auto const* const automatic = all.find("auto");
-  if (!best || automatic == nullptr || !automatic->points[index].fits) return best;
+  if (!best || automatic == nullptr || !counts(automatic->points[index])) return best;
   return is_slower(all, automatic->points[index], *best.point) ? best : choice{automatic, &automatic->points[index]};
 }
 
@@ -71,7 +67,7 @@ recommendation policy_of(contest const& all, choice const& chosen) {
   if (!next) return one;
   auto const* const automatic = all.find("auto");
   bool const beats_auto =
-      chosen.curve != automatic && automatic != nullptr && automatic->points[index].fits;  // which has been asked
+      chosen.curve != automatic && automatic != nullptr && counts(automatic->points[index]);  // which has been asked
   auto const& other = beats_auto ? automatic->points[index] : *next.point;
   auto const& name = beats_auto ? automatic->name : next.name();
   if (!is_slower(all, other, *chosen.point)) {
@@ -84,6 +80,7 @@ recommendation policy_of(contest const& all, choice const& chosen) {
 }
 
 void recommend_policy(contest const& all, std::vector<recommendation>& into) {
+  if (all.interrupted || all.means_little()) return;
   auto const chosen = sweet_spot(all);
   if (!chosen || all.unlimited_us <= 0) return;
   auto const* const point = chosen.point;
@@ -126,6 +123,17 @@ std::vector<recommendation> recommend(contest const* policies, link_result const
   if (policies != nullptr) recommend_policy(*policies, all);
   if (link != nullptr) recommend_chunk(*link, now, all);
   return all;
+}
+
+std::string words_of_advice(contest const& measured, std::vector<recommendation> const& all,
+                            std::string const& for_what) {
+  if (measured.interrupted) return {};
+  auto const exports = all.empty() ? std::string() : exports_of(all, for_what);
+  if (measured.means_little())
+    return "No policy is recommended from figures that mean little: run it again when the machine is quiet\n" + exports;
+  if (std::ranges::find(all, "FERRY_POLICY", &recommendation::variable) == all.end())
+    return "No policy is recommended from figures that vary so much: give more --rounds\n" + exports;
+  return exports;
 }
 
 std::string exports_of(std::vector<recommendation> const& all, std::string const& for_what) {

@@ -21,11 +21,14 @@ struct recommendation {
 /// Overhead that is worth giving memory back for.
 inline constexpr double tolerable_overhead = 0.05;
 
-/// From points that got through their steps only, never from forecasts. Either may be null. Nothing where nothing can
-/// be said.
+/// From points that got through their steps only, never from forecasts, nor from what varies too much. Either may be
+/// null. Nothing where nothing can be said.
 [[nodiscard]] std::vector<recommendation> recommend(contest const* policies, link_result const* link,
                                                     config const& now);
 
+/// The same as `exports_of`, and where no policy is recommended, why. Nothing where the measurement was interrupted.
+[[nodiscard]] std::string words_of_advice(contest const& measured, std::vector<recommendation> const& all,
+                                          std::string const& for_what);
 /// A block of `export` lines for a shell.
 [[nodiscard]] std::string exports_of(std::vector<recommendation> const& all, std::string const& for_what);
 [[nodiscard]] nlohmann::ordered_json json_of(std::vector<recommendation> const& all);

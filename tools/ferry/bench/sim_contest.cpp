@@ -73,9 +73,12 @@ void sim_contest::make_plans() {
   how.host_budget_bytes = how_.host_budget_bytes;
   how.insured = how_.settings.insure;
   how.time_limit_ms = how_.plan_ms;
+  time_left const left;
   for (std::size_t const bytes : all_.budgets) {
     if (interrupted()) return;
-    shown_.show(fmt::format("plan {}/{}: {}", plans_.size() + 1, all_.budgets.size(), format_bytes(bytes)));
+    double const share = static_cast<double>(plans_.size()) / static_cast<double>(all_.budgets.size());
+    shown_.show(fmt::format("plan {}/{}: {}{}", plans_.size() + 1, all_.budgets.size(), format_bytes(bytes),
+                            left.words(share)));
     how.budget_bytes = bytes;
     auto made = make_plan(given_.step, given_.on, how);
     // What fits a smaller budget fits this one too.
@@ -170,18 +173,20 @@ void sim_contest::run_all() {
   std::size_t const count = runs_.size() * budgets;
   std::atomic<std::size_t> done{0};
   std::mutex showing;
+  time_left const left;
   support::in_parallel(count, [&](std::size_t i) {
     std::size_t const curve = i % runs_.size();
     std::size_t const budget = i / runs_.size();
     auto& point = all_.curves[curve].points[budget];
     point.budget_bytes = all_.budgets[budget];
-    point.failure = "interrupted";
     if (interrupted()) return;
     point = runs_[curve](budget);
+    point.measured = true;
     std::size_t const now = ++done;
     std::lock_guard const one_at_a_time(showing);
-    shown_.show(
-        fmt::format("run {}/{}: {} in {}", now, count, all_.curves[curve].name, format_bytes(all_.budgets[budget])));
+    shown_.show(fmt::format("run {}/{}: {} in {}{}", now, count, all_.curves[curve].name,
+                            format_bytes(all_.budgets[budget]),
+                            left.words(static_cast<double>(now) / static_cast<double>(count))));
   });
 }
 

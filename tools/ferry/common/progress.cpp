@@ -41,6 +41,22 @@ std::size_t columns_of_terminal() {
 
 }  // namespace
 
+std::string words_of_time_left(double seconds, double share_done) {
+  if (!(share_done > 0)) return {};
+  constexpr double an_age = 1e9;
+  auto const left = std::lround(std::clamp(seconds * (1 / share_done - 1), 0.0, an_age));
+  auto const hours = left / 3600;
+  auto const minutes = left / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02} left", hours, minutes, left % 60);
+  return fmt::format("{}:{:02} left", minutes, left % 60);
+}
+
+std::string time_left::words(double share_done) const {
+  std::chrono::duration<double> const passed = std::chrono::steady_clock::now() - since_;
+  auto text = words_of_time_left(passed.count(), share_done);
+  return text.empty() ? text : ", " + text;
+}
+
 std::string bar_of(std::size_t done, std::size_t total, double seconds, std::string_view what, std::size_t columns) {
   constexpr std::size_t width = 24;
   done = std::min(done, total);
@@ -49,10 +65,7 @@ std::string bar_of(std::size_t done, std::size_t total, double seconds, std::str
     if (text.size() + words.size() < columns) text += words;  // a line that wraps cannot be taken back
   };
   add(fmt::format(" step {} of {}", std::min(done + 1, total), total));
-  if (done > 0) {
-    auto const left = std::lround(seconds / static_cast<double>(done) * static_cast<double>(total - done));
-    add(fmt::format(", {}:{:02} left", left / 60, left % 60));
-  }
+  if (done > 0) add(", " + words_of_time_left(seconds, static_cast<double>(done) / static_cast<double>(total)));
   if (!what.empty()) add(fmt::format(": {}", what));
   return text;
 }

@@ -23,6 +23,18 @@ class progress {  // takes its line back when it ends
   bool shown_ = false;
 };
 
+/// "1:30 left" after so many seconds with such a share done; empty if nothing is done yet.
+[[nodiscard]] std::string words_of_time_left(double seconds, double share_done);
+
+class time_left {  // of work that goes on as quickly as since this was made
+ public:
+  /// ", 1:30 left", or empty.
+  [[nodiscard]] std::string words(double share_done) const;
+
+ private:
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
+
 /// "[=====     ] step 37 of 196, 0:31 left: auto", for at most so many columns: what has no room is left out.
 [[nodiscard]] std::string bar_of(std::size_t done, std::size_t total, double seconds, std::string_view what,
                                  std::size_t columns);

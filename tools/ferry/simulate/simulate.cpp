@@ -171,11 +171,13 @@ std::string followed_by(simulate_flags const& flags) {
 simulation simulate_with_progress(given_step const& given, simulation_options options, std::string const& following) {
   using clock = std::chrono::steady_clock;
   progress shown;
+  time_left left;
   auto next = clock::now() + std::chrono::milliseconds(500);  // what is quick shows nothing
   options.before_step = [&](std::uint32_t step, sim_device&) {
     if (clock::now() < next) return;
     next = clock::now() + std::chrono::milliseconds(100);
-    shown.show(fmt::format("step {}/{}", step + 1, options.steps));
+    shown.show(
+        fmt::format("step {}/{}{}", step + 1, options.steps, left.words(static_cast<double>(step) / options.steps)));
   };
   simulation done;
   with_room(options.settings, following, given.on.device_bytes, [&](config const& settings) {

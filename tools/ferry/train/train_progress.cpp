@@ -65,6 +65,9 @@ void train_progress::show_bar(step_record const& record) {
   std::size_t const bar_width = is_short ? 6 : 16;
   std::size_t const filled = bar_width * record.step / plan_.flags.training.steps;
   std::string text = fmt::format("[{:<{}}]", std::string(filled, '='), bar_width);
+  auto const done = static_cast<double>(record.step + 1 - first_step_);
+  auto const all = static_cast<double>(plan_.flags.training.steps + 1 - first_step_);
+  text += left_.words(done / all).substr(1);  // behind the bar there is no comma
   for (auto const& word : words_of(record, plan_, is_short)) {
     if (text.size() + 2 + word.size() >= columns) break;  // a line that wraps cannot be taken back
     text += "  " + word;

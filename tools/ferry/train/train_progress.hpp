@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/progress.hpp"
 #include "train_run.hpp"
 
 namespace ferry::command {
@@ -27,6 +28,7 @@ class train_progress {
   void show_bar(step_record const& record);
 
   train_plan const& plan_;
+  time_left left_;
   std::uint64_t first_step_;
   std::uint64_t lines_every_;
   bool terminal_;
