@@ -17,7 +17,7 @@ std::string speed_or_none(double gbps) { return gbps > 0 ? fmt::format("{:.2f}",
 
 std::string table_of(link_result const& all) {
   std::string text = fmt::format("link of {}, GB/s\n", printable(all.device));
-  if (!all.paced_words.empty()) text += all.paced_words + "\n";
+  if (!all.paced_words.empty()) text.append(all.paced_words).append("\n");
   table sizes({{.width = 10},
                {.width = 9},
                {.width = 9},
@@ -33,7 +33,7 @@ std::string table_of(link_result const& all) {
     sizes.row({format_bytes(row.bytes), speed(row.out), speed(row.in), speed(row.both), speed_or_none(row.both_out),
                speed_or_none(row.both_in), speed(row.pageable_out), speed(row.pageable_in), speed(row.limit)});
   }
-  text += "\n" + sizes.text();
+  text.append("\n").append(sizes.text());
   text +=
       fmt::format("both: the sum of both directions at once, and each of them while the other is at work; limit: {}\n",
                   all.limit_words);
