@@ -187,6 +187,13 @@ TEST(DoctorExchange, SendsWhatIsDivided) {
   near(exchange_of(of, {.zero = 2, .ranks = 8}, 4).sum(), 5);
   near(exchange_of(of, {.zero = 1, .ranks = 8}, 4).sum(), 2);
   EXPECT_EQ(exchange_of(of, {}, 4).sum(), 0U);
+  // Of adapters all weights travel, but the gradients of theirs alone.
+  training const adapted{.zero = 3, .ranks = 8, .lora = 16};
+  auto const exchanged = exchange_of(of, adapted, 1);
+  double const adapters = 4.0 * static_cast<double>(trained_parameters_of(of, adapted));
+  double const stored = 2.0 * static_cast<double>(parameters_of(of)) + adapters;
+  EXPECT_NEAR(static_cast<double>(exchanged.forward_bytes), stored * 7 / 8, 2);
+  EXPECT_NEAR(static_cast<double>(exchanged.backward_bytes), (stored + adapters) * 7 / 8, 4);
   EXPECT_EQ(exchange_of(of, {.optimizer = optimizer_kind::none, .zero = 1, .ranks = 8}, 1).sum(), 0U);
 }
 

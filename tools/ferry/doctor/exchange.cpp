@@ -73,20 +73,19 @@ double usual_gbps(interconnect_kind kind, hardware const& on) noexcept {
 exchange exchange_of(model const& of, training const& how, int accumulate) {
   exchange made;
   if (how.zero == 0 || how.ranks < 2) return made;
-  auto const each = static_cast<double>(element_bytes(of.numbers));
   bool const trained = how.optimizer != optimizer_kind::none;
-  std::size_t const weights = of_others(each * static_cast<double>(parameters_of(of)), how.ranks);
-  std::size_t const gradients = trained ? weights : 0;
+  std::size_t const weights = of_others(stored_bytes_of(of, how), how.ranks);
+  std::size_t const gradients = trained ? of_others(trained_bytes_of(of, how), how.ranks) : 0;
   auto const parts = static_cast<std::size_t>(accumulate);
   if (how.zero == 3) {
     made.forward_bytes = parts * weights;
     made.backward_bytes = parts * (weights + gradients);
-    made.first_bytes = parts * of_others(each * static_cast<double>(block_parameters_of(of)), how.ranks);
+    made.first_bytes = parts * of_others(stored_block_bytes_of(of, how), how.ranks);
   } else {
     // Sums that are divided are due after each part; whole ones travel beside the last part's backward.
     made.backward_bytes = (how.zero == 2 ? parts : 1) * gradients;
     if (how.zero == 1) made.backward_share = 1.0 / accumulate;
-    made.after_bytes = trained ? weights : 0;
+    made.after_bytes = gradients;  // the weights that have changed
   }
   return made;
 }

@@ -45,25 +45,6 @@ optimizer_bytes optimizer_of(model const& of, training const& how) {
   return made;
 }
 
-/// As the step reads them, adapters included.
-double stored_weights(model const& of, training const& how) {
-  constexpr double nf4_each = 0.5 + 4.0 / 64;  // blocks of 64 share a scale in fp32
-  double bytes = how.lora > 0 ? 4.0 * static_cast<double>(numbers_in(adapters_of(of, how.lora))) : 0;
-  for (auto const& one : weights_of(of)) {
-    bool const quantised = how.nf4 && one.place == weight_place::block && one.matrices();
-    bytes +=
-        static_cast<double>(one.numbers()) * (quantised ? nf4_each : static_cast<double>(element_bytes(of.numbers)));
-  }
-  return bytes;
-}
-
-double stored_block(model of, training const& how) {
-  of.layers = 2;
-  double const two = stored_weights(of, how);
-  of.layers = 1;
-  return two - stored_weights(of, how);
-}
-
 /// The largest matrix of a block, which a product needs in 16 bits.
 std::size_t largest_matrix(model const& of) {
   std::size_t most = 0;
@@ -118,19 +99,41 @@ state_bytes states_of(model const& of, training const& how) {
   bool const trained = how.optimizer != optimizer_kind::none;
   auto const ranks_from = [&](int stage) { return how.zero >= stage ? how.ranks : 1; };
   state_bytes made;
-  made.weights = part_of(stored_weights(of, how), ranks_from(3));
-  double const gradients = trained_element(of, how) * static_cast<double>(trained_parameters_of(of, how));
-  made.gradients = trained ? part_of(gradients, ranks_from(2)) : 0;
+  made.weights = part_of(stored_bytes_of(of, how), ranks_from(3));
+  made.gradients = trained ? part_of(trained_bytes_of(of, how), ranks_from(2)) : 0;
   auto const held = optimizer_of(of, how);
   double const on_host =
       (moments_on_host(how.optimizer) ? held.moments : 0) + (steps_on_host(how.optimizer) ? held.copy : 0);
   made.optimizer = part_of(held.moments + held.copy - on_host, ranks_from(1));
   made.host = part_of(on_host, ranks_from(1)) + (steps_on_host(how.optimizer) ? made.gradients : 0);
-  if (how.zero == 3 && how.ranks > 1) made.gathered = static_cast<std::size_t>(2 * stored_block(of, how));
+  if (how.zero == 3 && how.ranks > 1) made.gathered = static_cast<std::size_t>(2 * stored_block_bytes_of(of, how));
   return made;
 }
 
 std::size_t trained_parameters_of(model const& of, training const& how) { return numbers_in(trained_weights(of, how)); }
+
+double trained_bytes_of(model const& of, training const& how) {
+  return trained_element(of, how) * static_cast<double>(trained_parameters_of(of, how));
+}
+
+double stored_bytes_of(model const& of, training const& how) {
+  constexpr double nf4_each = 0.5 + 4.0 / 64;  // blocks of 64 share a scale in fp32
+  double bytes = how.lora > 0 ? 4.0 * static_cast<double>(numbers_in(adapters_of(of, how.lora))) : 0;
+  for (auto const& one : weights_of(of)) {
+    bool const quantised = how.nf4 && one.place == weight_place::block && one.matrices();
+    bytes +=
+        static_cast<double>(one.numbers()) * (quantised ? nf4_each : static_cast<double>(element_bytes(of.numbers)));
+  }
+  return bytes;
+}
+
+double stored_block_bytes_of(model const& of, training const& how) {
+  model one = of;
+  model two = of;
+  one.layers = 1;
+  two.layers = 2;
+  return stored_bytes_of(two, how) - stored_bytes_of(one, how);
+}
 
 std::string words_of_optimizer(model const& of, training const& how) {
   auto const held = optimizer_of(of, how);

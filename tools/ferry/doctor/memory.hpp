@@ -46,6 +46,11 @@ struct state_bytes {
 [[nodiscard]] std::string words_of_training(model const& of, training const& how);
 /// Weights that change in a step.
 [[nodiscard]] std::size_t trained_parameters_of(model const& of, training const& how);
+/// Their bytes, which their gradients have too.
+[[nodiscard]] double trained_bytes_of(model const& of, training const& how);
+/// Bytes of weights as a step reads them, adapters included: of all, and of a block.
+[[nodiscard]] double stored_bytes_of(model const& of, training const& how);
+[[nodiscard]] double stored_block_bytes_of(model const& of, training const& how);
 
 /// An operation's saved tensor.
 struct operation_bytes {

@@ -94,32 +94,38 @@ class block_tensors {
     add("scores", "qkv", ((in_fp32 ? single : 0) + (of_.capped ? element_ : 0)) * probabilities);
   }
 
-  /// Beside `count` linear layers that read `item`, which has `features`. PEFT's adapters are fp32: what they read
-  /// becomes it, for each of them alone or, compiled, for all. `stays` where `item` is saved anyway.
-  void adapter(std::string_view name, std::string_view item, double features, double count, bool stays) {
-    bool const wide = how_.kernels != kernel_kind::fused && element_ < single;
-    double bytes = count * how_.lora * (wide ? single : element_);
-    if (wide) {
-      double const copies = how_.kernels == kernel_kind::eager ? count : 1;
-      bytes += (copies * single - (stays ? 0 : element_)) * features;
+  /// PEFT's adapters are fp32, and what they read becomes it. Fused kernels read it as it is.
+  [[nodiscard]] bool adapters_copy() const { return how_.kernels != kernel_kind::fused && element_ < single; }
+
+  /// Beside `count` linear layers that read `item`, which has `features`: what is between an adapter's two matrices,
+  /// and the copy of what it reads, for each of them alone or, compiled, for all. `stays` where `item` is saved anyway.
+  void adapter(std::string_view item, double features, double count, bool stays) {
+    if (!adapters_copy()) {
+      between_ += count * how_.lora * element_;
+      return;
     }
-    add(name, item, bytes);
+    double const copies = how_.kernels == kernel_kind::eager ? count : 1;
+    double const bytes = count * how_.lora * single + (copies * single - (stays ? 0 : element_)) * features;
+    add(item == "ln1" ? "lora1" : item == "heads" ? "lora2" : item == "ln2" ? "lora3" : "lora4", item, bytes);
   }
 
   void add_adapters() {
     bool const gpt = of_.kind == model_kind::gpt;
-    adapter("lora1", "ln1", width_, gpt || of_.joined ? 1 : 3, false);
-    adapter("lora2", "heads", queries_, 1, true);
+    adapter("ln1", width_, gpt || of_.joined ? 1 : 3, false);
+    adapter("heads", queries_, 1, true);
     bool const dense = of_.experts == 0;
     double const hidden = dense ? hidden_ : of_.shared_hidden;  // linear layers; experts are none
-    if (hidden == 0) return;
-    adapter("lora3", "ln2", width_, gpt || of_.joined ? 1 : 2, !dense);
-    adapter("lora4", "act", hidden, 1, !dense);
+    if (hidden > 0) {
+      adapter("ln2", width_, gpt || of_.joined ? 1 : 2, !dense);
+      adapter("act", hidden, 1, !dense);
+    }
+    add("lora", "act", between_);
   }
 
   model const& of_;
   training const& how_;
   double element_, width_, head_, queries_, keys_, hidden_;
+  double between_ = 0;
   std::vector<saved_tensor> made_;
 };
 
