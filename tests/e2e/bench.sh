@@ -45,6 +45,7 @@ expect_json "$scratch/host.json" noise curves
 run bench breakeven "${step[@]}" --svg "$scratch/even.svg" --json "$scratch/even.json"
 expect_code 0
 expect_out "break-even in GB/s by context"
+expect_out "break-even in GB/s by batch: as above for 1 to 16"
 expect_out "predictions"
 expect_out "this link"
 expect_json "$scratch/even.json" break_even_gbps sweeps links
@@ -54,11 +55,13 @@ expect_out "first choice"
 run bench breakeven --device host --gpt 2,64,1,16,2
 expect_code 0
 expect_out "measured on this machine"
+expect_out "the host device paces its link"
 
 # The link of this machine.
 run bench link --device host --largest 1MiB --json "$scratch/link.json"
 expect_code 0
 expect_out "pageable out"
+expect_out "sessions on the host device hold their link to FERRY_LINK_GBPS"
 expect_out "memcpy of one thread on this machine"
 expect_out "computation beside both"
 expect_out '"contention": {"out_beside_back": '

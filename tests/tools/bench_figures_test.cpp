@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "bench/contest.hpp"
 #include "bench/link.hpp"
 #include "bench/recommend.hpp"
+#include "ferry/model_profile.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/two_item_chain.hpp"
 
@@ -88,6 +90,46 @@ TEST(BreakEven, ASweepEndsWhereItsStepsDo) {
   break_even all;
   all.not_measured = {"width", "batch"};
   EXPECT_THAT(text_of(all), HasSubstr("\nbreak-even by width, by batch: not measured\n"));
+}
+
+profile gpt_step(int layers, int batch = 4) {
+  return gpt_profile({.layers = layers, .width = 1024, .heads = 8, .context = 512, .batch = batch},
+                     named_hardware("rtx4090"));
+}
+
+/// Whatever comes out of the same step says the same of it: an embedding in the sums would not.
+TEST(BreakEven, IsTheSameForAnyNumberOfLayersAndByHand) {
+  auto const even_of = [](break_even_table const& table, std::string const& name) {
+    return *std::ranges::find(table.items, name, &item_cost::name)->even_gbps();
+  };
+  auto const step = gpt_step(2);
+  auto const& x = step.segments[1].items.front();
+  double const by_hand = static_cast<double>(x.bytes) / (1e3 * *x.recipe_us);
+  for (int const layers : {2, 3, 32}) {
+    auto const table = weigh(gpt_step(layers), named_hardware("rtx4090"));
+    EXPECT_NEAR(even_of(table, "x"), by_hand, 1e-9 * by_hand) << layers;
+    EXPECT_GT(even_of(table, "first x"), by_hand);
+  }
+}
+
+TEST(BreakEven, SaysOnceWhatADimensionDoesNotChange) {
+  break_even all;
+  all.table = weigh(gpt_step(2), named_hardware("rtx4090"));
+  all.sweeps.push_back(sweep_axis("batch", {1, 2, 4, 8}, [](int value) { return gpt_step(2, value); }));
+  EXPECT_THAT(text_of(all), HasSubstr("break-even in GB/s by batch: as above for 1 to 8; bytes and times grow alike"));
+  all.sweeps.front() = sweep_axis("context", {512, 1024}, [](int value) {
+    return gpt_profile({.layers = 2, .width = 1024, .heads = 8, .context = value, .batch = 4},
+                       named_hardware("rtx4090"));
+  });
+  EXPECT_THAT(text_of(all), HasSubstr("as above for every context: "));
+  EXPECT_THAT(text_of(all), HasSubstr("\nheads  "));
+}
+
+TEST(BreakEven, SaysOnceThatNothingFits) {
+  break_even all;
+  all.budget_bytes = mib;
+  all.links.resize(3);
+  EXPECT_THAT(text_of(all), HasSubstr("no mix fits 1.00 MiB, whatever the link"));
 }
 
 TEST(BreakEven, AFasterLinkNeverCostsMore) {

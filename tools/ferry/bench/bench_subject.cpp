@@ -11,6 +11,7 @@
 #include "common/printable.hpp"
 #include "ferry/cuda_device.hpp"
 #include "ferry/error.hpp"
+#include "plan/step_chain.hpp"
 
 namespace ferry::command {
 
@@ -18,6 +19,21 @@ namespace {
 
 constexpr double plan_ms_by_link = 150;
 constexpr double share_by_link = 0.25;  // of all items
+
+/// A part of all items, but enough for some mix.
+std::size_t budget_for_links(profile const& of, hardware const& on) {
+  std::size_t bytes = 0;
+  for (auto const& segment : of.segments) {
+    for (auto const& item : segment.items) bytes += item.bytes;
+  }
+  constexpr double to_spare = 1.25;
+  auto const least = static_cast<double>(planning::smallest_budget(of, on, {.budget_bytes = 1}));
+  return static_cast<std::size_t>(std::max(share_by_link * static_cast<double>(bytes), to_spare * least));
+}
+
+bool same_shape(gpt_dimensions const& a, gpt_dimensions const& b) {
+  return a.width == b.width && a.heads == b.heads && a.context == b.context && a.batch == b.batch;
+}
 
 void fill(break_even& all, profile const& of, hardware const& on, std::size_t budget_bytes) {
   all.step = of.name;
@@ -129,8 +145,8 @@ break_even bench_subject::by_formula() const {
   auto const typed = step();
   auto const given = load_step(typed);
   break_even all;
-  auto const share = static_cast<std::size_t>(share_by_link * static_cast<double>(given.keep_all_bytes));
-  fill(all, given.step, given.on, device_budget(flags_.step, given).value_or(share));
+  auto const budget = device_budget(flags_.step, given);
+  fill(all, given.step, given.on, budget ? *budget : budget_for_links(given.step, given.on));
   if (typed.gpt.empty()) return all;
   auto const shape = read_gpt(typed.gpt);
   auto const vary = [&](char const* axis, std::vector<int> const& values, auto const& set) {
@@ -159,11 +175,14 @@ break_even bench_subject::measured(progress& shown) const {
   auto const whole = measure(shape);
   break_even all;
   all.measured = true;
-  std::size_t bytes = 0;
-  for (auto const& segment : whole.step.segments) {
-    for (auto const& item : segment.items) bytes += item.bytes;
+  fill(all, whole.step, whole.on, budget_for_links(whole.step, whole.on));
+  bool const paced = settings_.device == "host" && settings_.link_gbps.automatic;
+  if (paced) {
+    all.link_words =
+        "(the host device paces its link to what a server GPU's is beside its computing: FERRY_LINK_GBPS=auto; how "
+        "fast\n"
+        "this machine copies is what `ferry bench link` measures, and no session on the host device goes by it)";
   }
-  fill(all, whole.step, whole.on, static_cast<std::size_t>(share_by_link * static_cast<double>(bytes)));
   all.step = fmt::format("gpt: {} layers, width {}, {} heads, context {}, batch {}, trained on this machine",
                          shape.layers, shape.width, shape.heads, shape.context, shape.batch);
   auto const vary = [&](char const* axis, std::vector<int> const& values, auto const& set) {
@@ -172,7 +191,7 @@ break_even bench_subject::measured(progress& shown) const {
       auto other = shape;
       other.layers = 2;
       set(other, value);
-      return measure(other).step;
+      return same_shape(other, shape) ? whole.step : measure(other).step;
     });
     if (swept.values.size() < values.size()) all.not_measured.emplace_back(axis);
     if (!swept.values.empty()) all.sweeps.push_back(std::move(swept));

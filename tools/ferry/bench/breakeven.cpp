@@ -50,17 +50,34 @@ double item_cost::us_per_mib() const {
   return cost / std::max(static_cast<double>(bytes) / mib, 1e-9);
 }
 
+namespace {
+
+/// The first segment's input may come from nothing, as an embedding does, and not as those of the same name after it:
+/// it would change their sums by as much as the step is short.
+std::string row_of(profile const& step, std::size_t segment, profile_item const& item) {
+  bool const from_nothing = segment == 0 && item.recipe_us && item.inputs.empty();
+  auto const follows = [&](profile_segment const& other) {
+    return std::ranges::any_of(other.items,
+                               [&](auto const& one) { return one.name == item.name && !one.inputs.empty(); });
+  };
+  return from_nothing && std::ranges::any_of(step.segments, follows) ? "first " + item.name : item.name;
+}
+
+}  // namespace
+
 break_even_table weigh(profile const& step, hardware const& on) {
   break_even_table table;
   std::map<std::string, std::size_t> known;
-  for (auto const& segment : step.segments) {
+  for (std::size_t i = 0; i < step.segments.size(); ++i) {
+    auto const& segment = step.segments[i];
     table.forward_us += segment.forward_us;
     table.backward_us += segment.backward_us;
     for (auto const& item : segment.items) {
-      auto const [found, is_new] = known.emplace(item.name, table.items.size());
+      auto const row = row_of(step, i, item);
+      auto const [found, is_new] = known.emplace(row, table.items.size());
       if (is_new) {
         auto& added = table.items.emplace_back();
-        added.name = item.name;
+        added.name = row;
         added.rebuild_us = 0;
       }
       auto& sum = table.items[found->second];

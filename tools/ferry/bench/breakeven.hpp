@@ -13,7 +13,7 @@
 
 namespace ferry::command {
 
-/// All items of one name.
+/// All items of one name; one that comes from nothing, as the first segment's input does, apart as "first x".
 struct item_cost {
   std::string name;
   std::size_t count = 0;
@@ -67,7 +67,8 @@ struct break_even {
   std::string hardware_name;
   double out_gbps = 0;
   double in_gbps = 0;
-  bool measured = false;  ///< on this machine; otherwise by formula or from a file
+  bool measured = false;   ///< on this machine; otherwise by formula or from a file
+  std::string link_words;  ///< where that speed comes from, if it needs saying
   break_even_table table;
   std::vector<break_even_sweep> sweeps;
   std::vector<std::string> not_measured;  ///< axes whose sweeps an interruption cut short, or off

@@ -65,23 +65,43 @@ std::string table_text(break_even const& all) {
   return text;
 }
 
+/// Whether the dimension makes no difference, to what is shown of it.
+bool is_the_same(std::vector<double> const& gbps) {
+  auto const [least, most] = std::ranges::minmax(gbps);
+  return gbps.size() > 1 && most - least <= 0.005 * most;
+}
+
 std::string sweep_text(break_even_sweep const& one) {
+  if (std::ranges::all_of(one.gbps, is_the_same)) {
+    return fmt::format("break-even in GB/s by {}: as above for {} to {}; bytes and times grow alike\n", one.axis,
+                       one.values.front(), one.values.back());
+  }
   std::vector<table::column> columns(1 + one.values.size(), {.width = 9, .gap = 0});
   columns.front() = {.width = 10, .at = table::side::left};
   table made(std::move(columns));
   std::vector<std::string> values{"item"};
   for (int const value : one.values) values.push_back(fmt::format("{}", value));
   made.row(std::move(values));
+  std::vector<std::string> same;
   for (std::size_t i = 0; i < one.items.size(); ++i) {
+    if (is_the_same(one.gbps[i])) {
+      same.push_back(printable(one.items[i]));
+      continue;
+    }
     std::vector<std::string> cells{printable(one.items[i])};
     for (double const gbps : one.gbps[i]) cells.push_back(gbps > 0 ? fmt::format("{:.3g}", gbps) : "-");
     made.row(std::move(cells));
   }
-  return fmt::format("break-even in GB/s by {}\n{}", one.axis, made.text());
+  std::string const tail =
+      same.empty() ? "" : fmt::format("as above for every {}: {}\n", one.axis, fmt::join(same, ", "));
+  return fmt::format("break-even in GB/s by {}\n{}{}", one.axis, made.text(), tail);
 }
 
 std::string links_text(break_even const& all) {
   if (all.links.empty()) return {};
+  if (std::ranges::none_of(all.links, &link_choice::fits)) {
+    return fmt::format("no mix fits {}, whatever the link\n", format_bytes(all.budget_bytes));
+  }
   std::string text = fmt::format("the best mix under {} by link\n{:>10} {:>10} {:>10} {:>12}\n",
                                  format_bytes(all.budget_bytes), "GB/s", "overhead", "ferried", "recomputed");
   for (auto const& one : all.links) {
@@ -126,6 +146,7 @@ std::string text_of(break_even const& all) {
       fmt::format("{}\nlink of {}: {:.3g} GB/s out, {:.3g} in; {}\n\n", printable(all.step),
                   printable(all.hardware_name), all.out_gbps, all.in_gbps,
                   all.measured ? "times measured on this machine" : "times by formula or from a file: predictions");
+  if (!all.link_words.empty()) text.insert(text.size() - 1, all.link_words + "\n");
   text += table_text(all);
   for (auto const& one : all.sweeps) text.append(1, '\n').append(sweep_text(one));
   if (!all.not_measured.empty())

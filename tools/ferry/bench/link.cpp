@@ -225,6 +225,9 @@ link_result link_bench::run() {
   if (!is_gpu && (paced.device_to_host > 0 || paced.host_to_device > 0)) {
     all.paced_words = fmt::format("FERRY_LINK_GBPS holds the link to {:g} GB/s out and {:g} in", paced.device_to_host,
                                   paced.host_to_device);
+  } else if (!is_gpu) {
+    all.paced_words =
+        "as fast as this machine copies; sessions on the host device hold their link to FERRY_LINK_GBPS, which is less";
   }
   touch();
   for (std::size_t bytes = smallest_copy; bytes <= how_.largest && !interrupted(); bytes *= 4) {

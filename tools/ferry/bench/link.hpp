@@ -37,7 +37,7 @@ struct chunk_row {
 struct link_result {
   std::string device;
   std::string limit_words;      ///< what `limit` is
-  std::string paced_words;      ///< empty where the link is as fast as it can be
+  std::string paced_words;      ///< of the host device: what its sessions make of it
   std::size_t moved_bytes = 0;  ///< of the transfers that were cut
   std::vector<link_row> sizes;
   std::vector<chunk_row> chunks;
