@@ -159,6 +159,20 @@ expect_code 0
 expect_out "hidden 14336 of each expert, 2 of 8 experts a token, vocabulary 32000; 46.70 B parameters"
 expect_out "routed"
 
+# A page to pass on.
+run doctor "${shape[@]}" --gpu rtx4090 --html page.html
+expect_code 0
+expect_out "In PyTorch without Ferry"
+grep -q "<title>Ferry doctor: gpt on rtx4090</title>" page.html || complain "expected a page"
+[[ "$(tail -n 1 page.html)" == "</html>" ]] || complain "expected a whole page"
+run doctor "${shape[@]}" --gpu rtx4090 --html -
+expect_code 0
+[[ "$out" == "<!doctype html>"* ]] || complain "expected a page and nothing else"
+run doctor "${shape[@]}" --gpu rtx4090 --html one.txt --json one.txt
+expect_refusal "--html and --json are the same file: give another"
+run doctor --oom message.txt --html page.html
+expect_refusal "--html is a page of a prescription"
+
 # Out-of-memory messages: from a file and a pipe, alone and with a model.
 cat >torch.log <<'LOG'
 step 17 loss 2.91

@@ -13,8 +13,10 @@
 #include "common/output_file.hpp"
 #include "common/printable.hpp"
 #include "doctor/doctor_flags.hpp"
+#include "doctor/doctor_page.hpp"
 #include "doctor/doctor_text.hpp"
 #include "doctor/oom_advice.hpp"
+#include "ferry/error.hpp"
 #include "plan/json_reader.hpp"
 
 namespace ferry::command {
@@ -52,11 +54,18 @@ diagnosis diagnose(doctor_flags const& flags, std::optional<model> const& of, bo
 
 exit_code run(doctor_flags const& flags) {
   require_usable_output(flags.json_file);
+  require_usable_output(flags.html_file);
+  if (!flags.html_file.empty() && flags.html_file == flags.json_file) {
+    throw setting_error("--html and --json are the same file: give another");
+  }
   bool const gpu_given = !flags.machine.gpu.empty() || !flags.machine.hardware_file.empty();
   bool const model_given = names_a_model(flags);
   bool const message_given = !flags.oom_file.empty();
   std::optional<question> asked;
   if (!message_given || (gpu_given && model_given)) asked = question_of(flags);
+  if (!flags.html_file.empty() && !asked) {
+    throw setting_error("--html is a page of a prescription: also give the model and the GPU, or leave it out");
+  }
   std::optional<diagnosis> read;
   if (message_given) {
     std::optional<model> of = asked ? std::optional(asked->of) : std::nullopt;
@@ -71,7 +80,8 @@ exit_code run(doctor_flags const& flags) {
     if (read) all["message"] = json_of_diagnosis(*read);
     write_output(flags.json_file, text_of(all));
   }
-  if (is_standard_output(flags.json_file)) return success;
+  if (made && !flags.html_file.empty()) write_output(flags.html_file, page_of_prescription(*made));
+  if (is_standard_output(flags.json_file) || is_standard_output(flags.html_file)) return success;
   if (read) fmt::print("{}{}", text_of_diagnosis(*read), made ? "\n" : "");
   if (made) fmt::print("{}", text_of_prescription(*made));
   return success;
@@ -90,6 +100,7 @@ runner add_doctor(CLI::App& program) {
       "rtx4090\n"
       "  ferry doctor config.json --context 8192 --batch 2 --gpu a100-80 --zero 2 --ranks 8\n"
       "  python train.py 2>&1 | ferry doctor --oom -\n"
+      "  ferry doctor --model gpt2-xl --batch 8 --gpu rtx4090 --optimizer adamw8bit --html answer.html\n"
       "Everything is by formula: nothing is run, and no GPU is needed.");
   return [flags] { return run(*flags); };
 }

@@ -165,6 +165,8 @@ void add_doctor_flags(CLI::App& command, doctor_flags& into) {
   add_file_flag(command, "--oom", into.oom_file, "An out-of-memory message, PyTorch's or Ferry's; - is standard input",
                 "Message");
   add_file_flag(command, "--json", into.json_file, "Write the answer here, as JSON; - is standard output", "Output");
+  add_file_flag(command, "--html", into.html_file,
+                "Write the prescription here, as a page to pass on; - is standard output", "Output");
 }
 
 bool names_a_model(doctor_flags const& flags) {

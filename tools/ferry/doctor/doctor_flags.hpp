@@ -28,7 +28,7 @@ struct doctor_flags {
   hardware_flags machine;
   std::optional<std::string> host_memory, reserve, interconnect;
   std::optional<double> interconnect_gbps;
-  std::string oom_file, json_file;
+  std::string oom_file, json_file, html_file;
 };
 
 void add_doctor_flags(CLI::App& command, doctor_flags& into);

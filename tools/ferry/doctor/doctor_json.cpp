@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "doctor/doctor_text.hpp"
@@ -103,6 +104,7 @@ json json_of(forecast const& of) {
 }  // namespace
 
 json json_of_prescription(prescription const& made) {
+  training const& how = made.instead ? *made.instead : made.asked.how;
   json all;
   all["ferry_doctor"] = 1;
   all["predicted"] = true;
@@ -121,11 +123,19 @@ json json_of_prescription(prescription const& made) {
   }
   all["budget_bytes"] = made.budget;
   all["least_bytes"] = made.least_bytes;
+  all["least_bytes_of_one"] = made.least_bytes_of_one;
   all["prescription"] = made.advised ? json_of(*made.advised) : json();
-  all["interconnect"] = {{"kind", to_string(made.between.kind)}, {"gbps", made.between.gbps}};
+  all["interconnect"] = {{"kind", to_string(made.between.kind)},
+                         {"gbps", made.between.gbps},
+                         {"gpus_of_a_machine", std::min(how.ranks, gpus_of_a_machine)}};
   all["alternatives"] = json::array();
   for (auto const& one : made.alternatives) all["alternatives"].push_back(json_of(one));
   all["policies_that_do_not_fit"] = made.unfit;
+  all["in_pytorch"] = json::array();
+  for (auto const& way : made.in_torch) {
+    all["in_pytorch"].push_back(
+        {{"name", way.name}, {"setting", way.setting}, {"forecast", way.cost ? json_of(*way.cost) : json()}});
+  }
   all["largest_batch"] = {{"kept", made.batch.kept}, {"planned", made.batch.planned}};
   all["largest_context"] = {{"kept", made.context.kept}, {"planned", made.context.planned}};
   all["warnings"] = made.warnings;

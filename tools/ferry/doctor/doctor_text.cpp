@@ -15,11 +15,6 @@ namespace ferry::command {
 
 namespace {
 
-std::string signed_percent(double share) {
-  double const rounded = std::round(1000 * share) / 10;
-  return fmt::format("{:+.1f}%", rounded == 0 ? 0.0 : rounded);  // not -0.0
-}
-
 /// "6.65 B"
 std::string count_in_words(std::size_t count) {
   auto const value = static_cast<double>(count);
@@ -94,14 +89,7 @@ std::string name_of(forecast const& one) {
   return name;
 }
 
-/// What all GPUs of a machine pin, where there are several.
-std::string words_of_node(prescription const& made, forecast const& one) {
-  int const ranks = made.instead ? made.instead->ranks : made.asked.how.ranks;
-  int const together = std::min(ranks, gpus_of_a_machine);
-  if (together < 2 || one.host_bytes == 0) return {};
-  return fmt::format("; {} by the {} GPUs of a machine", format_bytes(one.host_bytes * static_cast<unsigned>(together)),
-                     together);
-}
+std::string after_semicolon(std::string const& words) { return words.empty() ? words : "; " + words; }
 
 void add_forecast(page& to, prescription const& made, forecast const& one) {
   std::size_t const budget = made.budget;
@@ -112,7 +100,8 @@ void add_forecast(page& to, prescription const& made, forecast const& one) {
           100 * one.recompute_flops_share);
   to.line("  link           {:>10}   out, {} in; compute waits {}", format_bytes(one.out_bytes),
           format_bytes(one.in_bytes), words_of_time(one.waiting_us));
-  to.line("  host           {:>10}   pinned{}", format_bytes(one.host_bytes), words_of_node(made, one));
+  to.line("  host           {:>10}   pinned{}", format_bytes(one.host_bytes),
+          after_semicolon(words_of_machine(made, one)));
   if (one.accumulate > 1) {
     to.line("  products       {:>10}   longer than in the whole batch",
             fmt::format("{:.1f}%", 100 * (one.slower_products - 1)));
@@ -137,22 +126,18 @@ void add_prescription(page& to, prescription const& made) {
     }
     return;
   }
-  std::string with;
-  if (made.instead) {
-    auto const& how = *made.instead;
-    with = how.ranks > made.asked.how.ranks ? fmt::format("with --zero {} --ranks {}", how.zero, how.ranks)
-                                            : fmt::format("with --optimizer {}", to_string(how.optimizer));
-  }
-  to.heading("Prescription" + (with.empty() ? "" : " " + with), "predicted");
+  std::string const with = words_of_instead(made);
+  to.heading("Prescription" + (with.empty() ? "" : " with " + with), "predicted");
   to.line("  {}", in(colour::good, name_of(*made.advised)));
   add_forecast(to, made, *made.advised);
   to.heading("Alternatives", "predicted");
   for (auto const& one : made.alternatives) {
     to.line("  {}", name_of(one));
-    to.item("    ", fmt::format("step {} ({}), peak {}, recompute {:.1f}% of FLOPs, link {} out, host {}{}",
-                                words_of_time(one.step_us), signed_percent(one.overhead()),
-                                format_bytes(one.peak_bytes), 100 * one.recompute_flops_share,
-                                format_bytes(one.out_bytes), format_bytes(one.host_bytes), words_of_node(made, one)));
+    to.item("    ",
+            fmt::format("step {} ({}), peak {}, recompute {:.1f}% of FLOPs, link {} out, host {}{}",
+                        words_of_time(one.step_us), signed_percent(one.overhead()), format_bytes(one.peak_bytes),
+                        100 * one.recompute_flops_share, format_bytes(one.out_bytes), format_bytes(one.host_bytes),
+                        after_semicolon(words_of_machine(made, one))));
   }
   for (auto const& policy : made.unfit) to.line("  FERRY_POLICY={} does not fit", policy);
   to.heading("Room", "the other sizes unchanged");
@@ -160,7 +145,45 @@ void add_prescription(page& to, prescription const& made) {
   to.line("  largest context  {:>8} with some plan, {} with everything kept", made.context.planned, made.context.kept);
 }
 
+void add_torch_ways(page& to, prescription const& made) {
+  if (made.in_torch.empty()) return;
+  to.heading("In PyTorch without Ferry", fmt::format("predicted, in the same memory; the prescription: {}",
+                                                     signed_percent(made.advised->overhead())));
+  for (auto const& way : made.in_torch) {
+    if (way.cost) {
+      auto const& one = *way.cost;
+      std::string const parts =
+          one.accumulate > 1 ? fmt::format(", {} micro-batches of {}", one.accumulate, one.micro_batch) : "";
+      to.line("  {}{}: {}, peak {}{}", way.name, parts, signed_percent(one.overhead()), format_bytes(one.peak_bytes),
+              one.host_bytes > 0 ? fmt::format(", host {}", format_bytes(one.host_bytes)) : "");
+    } else {
+      to.line("  {}: does not fit", way.name);
+    }
+    to.item("    ", way.setting);
+  }
+}
+
 }  // namespace
+
+std::string signed_percent(double share) {
+  double const rounded = std::round(1000 * share) / 10;
+  return fmt::format("{:+.1f}%", rounded == 0 ? 0.0 : rounded);  // not -0.0
+}
+
+std::string words_of_machine(prescription const& made, forecast const& one) {
+  int const ranks = made.instead ? made.instead->ranks : made.asked.how.ranks;
+  int const together = std::min(ranks, gpus_of_a_machine);
+  if (together < 2 || one.host_bytes == 0) return {};
+  return fmt::format("{} by the {} GPUs of a machine", format_bytes(one.host_bytes * static_cast<unsigned>(together)),
+                     together);
+}
+
+std::string words_of_instead(prescription const& made) {
+  if (!made.instead) return {};
+  auto const& how = *made.instead;
+  return how.ranks > made.asked.how.ranks ? fmt::format("--zero {} --ranks {}", how.zero, how.ranks)
+                                          : fmt::format("--optimizer {}", to_string(how.optimizer));
+}
 
 std::string text_of_prescription(prescription const& made) {
   page to;
@@ -168,6 +191,7 @@ std::string text_of_prescription(prescription const& made) {
   add_memory(to, made);
   add_remedies(to, made);
   add_prescription(to, made);
+  add_torch_ways(to, made);
   if (!made.warnings.empty()) {
     to.heading("Beware");
     for (auto const& one : made.warnings) to.item("  - ", one);

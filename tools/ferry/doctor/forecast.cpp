@@ -51,6 +51,13 @@ forecast from_plan(desk const& at, part_of_step const& part, plan const& planned
   return made;
 }
 
+std::optional<forecast> planned(desk const& at, part_of_step const& part, plan_options const& how) {
+  double const as_it_is = 1;
+  auto const made = make_plans(part.step, part.on, how, {&as_it_is, 1});
+  if (!made.front()) return std::nullopt;
+  return from_plan(at, part, *made.front(), "auto");
+}
+
 void count_rebuilding(std::vector<recompute_share>& in, profile_item const& item) {
   auto known = std::ranges::find(in, item.name, &recompute_share::operation);
   if (known == in.end()) known = in.insert(known, {item.name, 0, 0, 0});
@@ -217,10 +224,16 @@ std::optional<forecast> keeping_all(desk const& at, int micro_batch) {
 
 std::optional<forecast> by_planner(desk const& at, int micro_batch) {
   part_of_step const part(at, micro_batch);
-  double const as_it_is = 1;
-  auto const made = make_plans(part.step, part.on, options_of(at, part.step), {&as_it_is, 1});
-  if (!made.front()) return std::nullopt;
-  return from_plan(at, part, *made.front(), "auto");
+  return planned(at, part, options_of(at, part.step));
+}
+
+std::optional<forecast> rebuilding_only(desk const& at, int micro_batch) {
+  part_of_step part(at, micro_batch);
+  part.on.device_to_host.gbps = part.on.host_to_device.gbps = 0;
+  auto options = options_of(at, part.step);
+  options.effort = 1;
+  options.insured = false;
+  return planned(at, part, options);
 }
 
 double least_us(desk const& at, int micro_batch) {

@@ -71,6 +71,8 @@ struct part_of_step {
 [[nodiscard]] std::optional<forecast> keeping_all(desk const& at, int micro_batch);
 /// As `ferry plan` plans it.
 [[nodiscard]] std::optional<forecast> by_planner(desk const& at, int micro_batch);
+/// The first plan without a link: the best that keeping and rebuilding alone come to.
+[[nodiscard]] std::optional<forecast> rebuilding_only(desk const& at, int micro_batch);
 /// No plan takes less; infinity if none fits.
 [[nodiscard]] double least_us(desk const& at, int micro_batch);
 /// Every segment's input stays, the rest is rebuilt.

@@ -191,7 +191,10 @@ prescription prescribe(question const& asked) {
     made.between = at.between;
     advise(made, at);
   }
-  if (made.advised) add_variables(made);
+  if (made.advised) {
+    add_variables(made);
+    if (made.advised->overhead() > 0) made.in_torch = torch_ways(at);
+  }
   made.warnings = warnings_of(made, step);
   made.assumptions = assumptions_of(made);
   return made;

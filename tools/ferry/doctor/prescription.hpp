@@ -10,6 +10,7 @@
 
 #include "doctor/forecast.hpp"
 #include "doctor/memory.hpp"
+#include "doctor/torch_ways.hpp"
 
 namespace ferry::command {
 
@@ -51,6 +52,7 @@ struct prescription {
   std::vector<forecast> alternatives;  ///< the best first: of each policy, whole and in parts
   interconnect between{};              ///< what the GPUs exchange over
   std::vector<std::string> unfit;      ///< policies that do not fit
+  std::vector<torch_way> in_torch;     ///< for those who cannot link Ferry; none where everything fits
   largest batch;
   largest context;
 
