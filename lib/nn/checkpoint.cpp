@@ -90,23 +90,40 @@ void require_no_surplus(std::filesystem::path const& file, safetensors_file cons
   }
 }
 
+constexpr int most_heads = 1 << 16;
+
 /// 0 if there is none, or none that makes sense.
 int heads_by_config(std::filesystem::path const& file) {
   std::ifstream in(file.parent_path() / "config.json");
   auto const all = nlohmann::json::parse(in, nullptr, false);
   if (!all.is_object() || !all.contains("n_head") || !all["n_head"].is_number_unsigned()) return 0;
-  return all["n_head"].get<int>();
+  return static_cast<int>(std::min<std::uint64_t>(all["n_head"].get<std::uint64_t>(), most_heads));
 }
 
-int heads_of(std::filesystem::path const& file, safetensors_file const& from, int width) {
-  if (auto const said = from.metadata().find("ferry.heads"); said != from.metadata().end()) {
-    int const heads = std::atoi(said->second.c_str());
-    if (heads > 0) return heads;
-  }
-  if (int const heads = heads_by_config(file); heads > 0) return heads;
-  constexpr int usual_head_width = 64;
-  return std::max(1, width / usual_head_width);
+int heads_by_metadata(safetensors_file const& from) {
+  auto const said = from.metadata().find("ferry.heads");
+  return said == from.metadata().end() ? 0 : std::atoi(said->second.c_str());
 }
+
+stored_heads heads_of(std::filesystem::path const& file, safetensors_file const& from, int width) {
+  if (int const heads = heads_by_metadata(from); heads > 0) return {heads, stored_heads::source::metadata};
+  if (int const heads = heads_by_config(file); heads > 0) return {heads, stored_heads::source::config_file};
+  constexpr int usual_head_width = 64;
+  int heads = std::max(1, width / usual_head_width);
+  while (width % heads != 0) --heads;
+  return {heads, stored_heads::source::assumed};
+}
+
+stored_tensor const& matrix_of(std::filesystem::path const& file, safetensors_file const& from, char const* name) {
+  auto const* const found = find(from, name);
+  if (found == nullptr || found->shape.size() != 2 || found->shape[0] > (1U << 24U) || found->shape[1] > (1U << 24U)) {
+    throw file_error(file, fmt::format("there is no matrix '{}' in it", name),
+                     "give a file of a GPT-2 model, as GPT2LMHeadModel.save_pretrained writes it");
+  }
+  return *found;
+}
+
+constexpr char const* embedding_name = "transformer.wte.weight";
 
 }  // namespace
 
@@ -128,26 +145,22 @@ std::vector<float> load_model(std::filesystem::path const& file, parameter_layou
 
 gpt_shape shape_of_model(std::filesystem::path const& file) {
   safetensors_file const from(file);
-  auto const matrix_of = [&](char const* name) -> stored_tensor const& {
-    auto const* const found = find(from, name);
-    if (found == nullptr || found->shape.size() != 2 || found->shape[0] > (1U << 24U) ||
-        found->shape[1] > (1U << 24U)) {
-      throw file_error(file, fmt::format("there is no matrix '{}' in it", name),
-                       "give a file of a GPT-2 model, as GPT2LMHeadModel.save_pretrained writes it");
-    }
-    return *found;
-  };
-  auto const& embedding = matrix_of("transformer.wte.weight");
+  auto const& embedding = matrix_of(file, from, embedding_name);
   gpt_shape shape;
   shape.vocabulary = static_cast<int>(embedding.shape[0]);
   shape.width = static_cast<int>(embedding.shape[1]);
-  shape.context = static_cast<int>(matrix_of("transformer.wpe.weight").shape[0]);
+  shape.context = static_cast<int>(matrix_of(file, from, "transformer.wpe.weight").shape[0]);
   shape.layers = 0;
   while (find(from, fmt::format("transformer.h.{}.ln_1.weight", shape.layers)) != nullptr) ++shape.layers;
   auto const* const head = from.find("lm_head.weight");
   shape.tied = head == nullptr || same_bytes(*head, embedding);
-  shape.heads = heads_of(file, from, shape.width);
+  shape.heads = heads_of(file, from, shape.width).count;
   return shape;
+}
+
+stored_heads heads_of_model(std::filesystem::path const& file) {
+  safetensors_file const from(file);
+  return heads_of(file, from, static_cast<int>(matrix_of(file, from, embedding_name).shape[1]));
 }
 
 void save_state(std::filesystem::path const& file, run_identity const& run, parameter_layout const& layout,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -194,6 +195,31 @@ std::vector<stored_tensor> lay_out(path const& file, std::vector<claim>&& claims
   return tensors;
 }
 
+/// 5 bits of exponent and 10 of fraction; each of these numbers is one of fp32, too.
+float from_half(std::uint16_t bits) noexcept {
+  std::uint32_t const sign = (bits & 0x8000U) << 16U;
+  std::uint32_t const exponent = (bits >> 10U) & 31U;
+  std::uint32_t const fraction = bits & 1023U;
+  if (exponent == 0) {  // zero, and what is too small for an exponent
+    float const size = std::ldexp(static_cast<float>(fraction), -24);
+    return sign != 0 ? -size : size;
+  }
+  std::uint32_t const wide = exponent == 31 ? 255 : exponent + 112;  // infinite or no number; else by the other bias
+  return std::bit_cast<float>(sign | (wide << 23U) | (fraction << 13U));
+}
+
+/// The upper half of fp32.
+float from_bfloat(std::uint16_t bits) noexcept { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
+
+/// Requires: two bytes for each of `values`.
+void widen(std::span<std::byte const> bytes, float (*one)(std::uint16_t) noexcept, std::span<float> values) noexcept {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, &bytes[2 * i], sizeof bits);
+    values[i] = one(bits);
+  }
+}
+
 void require_valid(tensor_to_write const& tensor) {
   if (tensor.name == metadata_name) {
     throw invalid_argument(fmt::format("a tensor cannot be called '{}': rename it", metadata_name));
@@ -255,17 +281,24 @@ stored_tensor const* safetensors_file::find(std::string_view name) const noexcep
 }
 
 void safetensors_file::copy_floats(stored_tensor const& tensor, std::span<float> values) const {
-  if (tensor.dtype != "F32") {
-    throw file_error(path_, fmt::format("tensor {} is of type {}, not F32", shown(tensor.name), tensor.dtype),
-                     "convert it to 32-bit floats");
+  std::size_t const each = tensor.dtype == "F32" ? 4 : tensor.dtype == "F16" || tensor.dtype == "BF16" ? 2 : 0;
+  if (each == 0) {
+    throw file_error(path_,
+                     fmt::format("tensor {} is of type {}, not F32, F16 or BF16", shown(tensor.name), tensor.dtype),
+                     "save it as one of these");
   }
-  if (tensor.bytes.size() != values.size_bytes()) {
+  if (tensor.bytes.size() != each * values.size()) {
     throw file_error(path_,
                      fmt::format("tensor {} has {} numbers where {} are needed", shown(tensor.name),
-                                 tensor.bytes.size() / sizeof(float), values.size()),
+                                 tensor.bytes.size() / each, values.size()),
                      "use a file of a model with the same shape");
   }
-  if (!values.empty()) std::memcpy(values.data(), tensor.bytes.data(), values.size_bytes());
+  if (values.empty()) return;
+  if (each == 4) {
+    std::memcpy(values.data(), tensor.bytes.data(), values.size_bytes());
+  } else {
+    widen(tensor.bytes, tensor.dtype == "F16" ? from_half : from_bfloat, values);
+  }
 }
 
 void write_safetensors(path const& file, std::span<tensor_to_write const> tensors,

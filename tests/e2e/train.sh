@@ -81,6 +81,14 @@ done
 run train --init "$scratch/whole.st" --steps 2 --sample 0
 expect_code 0
 expect_out "GPT of 2 layers, 64 features, 2 heads, context 64"
+expect_out "whole.st' with 2 heads, as the file says"
+run train --init "$scratch/whole.st" --heads 4 --steps 2 --sample 0
+expect_code 0
+expect_out "with 4 heads, as --heads says"
+sed 's/"ferry.heads"/"other.heads"/' "$scratch/whole.st" >"$scratch/without.st"
+run train --init "$scratch/without.st" --steps 2 --sample 0
+expect_code 0
+expect_out "with 1 head, which is assumed, one for every 64 features: give --heads if it has others"
 run train --init "$scratch/whole.st" --preset tiny --steps 2 --sample 0 --save "$scratch/whole.st" --overwrite
 expect_code 0
 

@@ -147,7 +147,7 @@ failed "claims a header of 1152921504606846976 bytes" --init absurd.st
 wpe='"transformer.wpe.weight":{"dtype":"F32","shape":[64,64],"data_offsets":[65536,81920]}'
 broken_by no_json.st '{"__' '{__' "its header is not JSON"
 broken_by size.st "$wpe" "${wpe/64,64/32,64}" "'transformer.wpe.weight' needs 8192 bytes for its shape but has 16384"
-broken_by dtype.st "$wpe" "${wpe/F32/I32}" "'transformer.wpe.weight' is of type I32, not F32"
+broken_by dtype.st "$wpe" "${wpe/F32/I32}" "'transformer.wpe.weight' is of type I32, not F32, F16 or BF16; save it as one of these"
 broken_by unknown.st "$wpe" "${wpe/F32/Q77}" "'transformer.wpe.weight' has the unknown dtype 'Q77'"
 broken_by overlap.st "$wpe" "${wpe/65536,81920/65532,81916}" "overlap"
 broken_by turned.st '[64,192]' '[192,64]' "has the shape (192, 64), but this model needs (64, 192)"

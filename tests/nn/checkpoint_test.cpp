@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -232,7 +234,7 @@ TEST(Checkpoint, RefusesAnotherType) {
   bytes.replace(bytes.find("F32", bytes.find("transformer.ln_f.bias")), 3, "I32");
   write_file(folder / "m", bytes);
   expect_refused(folder / "m", [&] { static_cast<void>(load_model(folder / "m", file.layout)); },
-                 {"'transformer.ln_f.bias' is of type I32, not F32; convert it"});
+                 {"'transformer.ln_f.bias' is of type I32, not F32, F16 or BF16; save it"});
 }
 
 TEST(Checkpoint, RefusesAnUntiedHeadForATiedModel) {
@@ -275,34 +277,67 @@ TEST(Checkpoint, RefusesWhatIsNoModel) {
   expect_refused(folder / "none", [&] { static_cast<void>(load_model(folder / "none", file.layout)); }, {});
 }
 
+/// The file again, with the upper halves of its numbers, which are brain floats.
+void write_as_bf16(std::filesystem::path const& file, draft const& of) {
+  nlohmann::json header;
+  std::string numbers;
+  for (auto const& one : of.tensors) {
+    std::size_t const begin = numbers.size();
+    for (float const value : one.data) {
+      auto const upper = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U);
+      numbers.append(reinterpret_cast<char const*>(&upper), sizeof upper);
+    }
+    header[one.name] = {{"dtype", "BF16"}, {"shape", one.shape}, {"data_offsets", {begin, numbers.size()}}};
+  }
+  std::string const text = header.dump();
+  std::uint64_t const length = text.size();
+  write_file(file, std::string(reinterpret_cast<char const*>(&length), sizeof length) + text + numbers);
+}
+
+TEST(Checkpoint, ModelsInSixteenBitsLoadAsFloats) {
+  temporary_folder const folder;
+  draft file(hand_shape());
+  for (float& value : file.values) {
+    value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000U);  // what has no lower half
+  }
+  write_as_bf16(folder / "m", file);
+  EXPECT_TRUE(same_bits(load_model(folder / "m", file.layout), file.values));
+  EXPECT_EQ(shape_of_model(folder / "m").width, 6);
+}
+
 /// By what the file says of itself; else by config.json; else one per 64 features, and one at least.
 TEST(Checkpoint, HeadsAreFoundOut) {
   temporary_folder const folder;
   draft const narrow(hand_shape());
+  using source = stored_heads::source;
   auto const heads = [&] { return shape_of_model(folder / "m").heads; };
+  auto const by = [&] { return heads_of_model(folder / "m").by; };
   write_safetensors(folder / "m", narrow.tensors);
   EXPECT_EQ(heads(), 1);
+  EXPECT_EQ(by(), source::assumed);
   for (char const* const useless : {"", "[]", "{", R"({"n_layer": 2})", R"({"n_head": -2})", R"({"n_head": "2"})"}) {
     write_file(folder / "config.json", useless);
     EXPECT_EQ(heads(), 1) << useless;
   }
+  write_file(folder / "config.json", R"({"n_head": 18446744073709551615})");
+  EXPECT_EQ(heads(), 65536) << "which no shape may have";
   write_file(folder / "config.json", R"({"n_head": 2, "model_type": "gpt2"})");
   EXPECT_EQ(heads(), 2);
+  EXPECT_EQ(by(), source::config_file);
   write_safetensors(folder / "m", narrow.tensors, {{"ferry.heads", "6"}});
   EXPECT_EQ(heads(), 6);
+  EXPECT_EQ(by(), source::metadata);
   write_safetensors(folder / "m", narrow.tensors, {{"ferry.heads", "none"}});
   EXPECT_EQ(heads(), 2);
-  auto wide = hand_shape();
-  wide.width = 192;
-  parameter_layout const layout(wide);
-  std::filesystem::create_directory(folder / "wide");
-  std::vector<float> const values(layout.floats());
-  std::vector<tensor_to_write> tensors;
-  for (auto const& one : layout.all()) {
-    tensors.push_back({one.name, one.shape, std::span(values).subspan(one.offset, one.count)});
+  for (auto const& [width, assumed] : {std::pair{192, 3}, {200, 2}}) {
+    auto wide = hand_shape();
+    wide.width = width;
+    wide.heads = 1;
+    draft const of_width(wide);
+    std::filesystem::create_directory(folder / "wide");
+    write_safetensors(folder / "wide/m", of_width.tensors);
+    EXPECT_EQ(shape_of_model(folder / "wide/m").heads, assumed) << "one for 64 features, or fewer that divide them";
   }
-  write_safetensors(folder / "wide/m", tensors);
-  EXPECT_EQ(shape_of_model(folder / "wide/m").heads, 3);
 }
 
 }  // namespace

@@ -153,16 +153,67 @@ TEST(Safetensors, StaysValidWhenMoved) {
 
 TEST(Safetensors, CopyFloatsWantsTheTypeAndTheSize) {
   temporary_folder const folder;
-  write_file(folder / "f", file_of(R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"
-                                   R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-                                   12));
+  write_file(folder / "f", file_of(R"({"a":{"dtype":"I16","shape":[2],"data_offsets":[0,4]},)"
+                                   R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},)"
+                                   R"("c":{"dtype":"BF16","shape":[2],"data_offsets":[12,16]}})",
+                                   16));
   safetensors_file const file(folder / "f");
   std::vector<float> one(1);
   EXPECT_EQ(message_of<file_error>([&] { file.copy_floats(*file.find("a"), one); }),
-            in_quotes(folder / "f") + ": tensor 'a' is of type F16, not F32; convert it to 32-bit floats");
-  EXPECT_EQ(message_of<file_error>([&] { file.copy_floats(*file.find("b"), one); }),
-            in_quotes(folder / "f") +
-                ": tensor 'b' has 2 numbers where 1 are needed; use a file of a model with the same shape");
+            in_quotes(folder / "f") + ": tensor 'a' is of type I16, not F32, F16 or BF16; save it as one of these");
+  for (char const* const name : {"b", "c"}) {
+    EXPECT_EQ(message_of<file_error>([&] { file.copy_floats(*file.find(name), one); }),
+              in_quotes(folder / "f") + ": tensor '" + name +
+                  "' has 2 numbers where 1 are needed; use a file of a model with the same shape");
+  }
+}
+
+/// Each of all 65536, read as the type that the header says.
+std::vector<float> every_sixteen_bits_as(char const* dtype) {
+  std::string text =
+      file_of(fmt::format(R"({{"a":{{"dtype":"{}","shape":[65536],"data_offsets":[0,131072]}}}})", dtype));
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    text += static_cast<char>(bits & 255U);
+    text += static_cast<char>(bits >> 8U);
+  }
+  temporary_folder const folder;
+  write_file(folder / "f", text);
+  safetensors_file const file(folder / "f");
+  std::vector<float> values(65536);
+  file.copy_floats(*file.find("a"), values);
+  return values;
+}
+
+TEST(Safetensors, HalfPrecisionIsReadExactly) {
+  auto const values = every_sixteen_bits_as("F16");
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    int const exponent = static_cast<int>(bits >> 10U & 31U);
+    double const fraction = bits & 1023U;
+    float const value = values[bits];
+    EXPECT_EQ(std::signbit(value), bits >= 0x8000U);
+    if (exponent == 31) {
+      EXPECT_EQ(std::isinf(value), fraction == 0) << bits;
+      EXPECT_EQ(std::isnan(value), fraction != 0) << bits;
+    } else if (exponent == 0) {
+      EXPECT_EQ(std::abs(value), std::ldexp(fraction, -24)) << bits;
+    } else {
+      EXPECT_EQ(std::abs(value), std::ldexp(1 + fraction / 1024, exponent - 15)) << bits;
+    }
+  }
+  EXPECT_EQ(values[0x3c00], 1);
+  EXPECT_EQ(values[0x7bff], 65504);
+}
+
+TEST(Safetensors, BrainFloatsAreTheUpperHalvesOfFloats) {
+  auto const values = every_sixteen_bits_as("BF16");
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    if (std::isnan(values[bits])) {
+      EXPECT_TRUE((bits & 0x7f80U) == 0x7f80U && (bits & 0x7fU) != 0) << bits;
+    } else {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(values[bits]), bits << 16U);
+    }
+  }
+  EXPECT_EQ(values[0x3f80], 1);
 }
 
 TEST(Safetensors, RefusesToWriteWhatCouldNotBeRead) {

@@ -21,14 +21,21 @@ namespace ferry::nn {
 FERRY_API void save_model(std::filesystem::path const& file, gpt_shape const& shape, parameter_layout const& layout,
                           std::span<float const> values);
 
-/// Missing and surplus tensors, other shapes and types than F32 are errors. The names may lack "transformer.", and
-/// buffers that old files carry are skipped.
+/// Missing and surplus tensors, other shapes and types than F32, F16 and BF16 are errors. The names may lack
+/// "transformer.", and buffers that old files carry are skipped.
 [[nodiscard]] FERRY_API std::vector<float> load_model(std::filesystem::path const& file,
                                                       parameter_layout const& layout);
 
 /// The shape that a model file was made with, as far as its tensors tell; `heads` by its metadata or by the
-/// `config.json` beside it, else one per 64 features.
+/// `config.json` beside it, else one for every 64 features, or fewer that divide them (`heads_of_model` says which).
 [[nodiscard]] FERRY_API gpt_shape shape_of_model(std::filesystem::path const& file);
+
+/// How many heads a model file is taken to have. Its tensors do not tell.
+struct stored_heads {
+  int count = 1;
+  enum class source { metadata, config_file, assumed } by = source::assumed;
+};
+[[nodiscard]] FERRY_API stored_heads heads_of_model(std::filesystem::path const& file);
 
 /// What a run must have in common with the one that it goes on from.
 struct run_identity {

@@ -38,7 +38,8 @@ class safetensors_file {  // owns the mapping that its tensors lie in
   [[nodiscard]] std::vector<stored_tensor> const& tensors() const noexcept { return tensors_; }
   /// Null if there is none of that name.
   [[nodiscard]] FERRY_API stored_tensor const* find(std::string_view name) const noexcept;
-  /// Throws: `file_error` if `tensor` is not of type F32 or has not as many numbers as `values`.
+  /// What is stored in 16 bits becomes fp32, exactly.
+  /// Throws: `file_error` if `tensor` is not of type F32, F16 or BF16 or has not as many numbers as `values`.
   FERRY_API void copy_floats(stored_tensor const& tensor, std::span<float> values) const;
 
  private:

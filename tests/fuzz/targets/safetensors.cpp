@@ -30,6 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       bytes += tensor.bytes.size();
       for (auto const byte : tensor.bytes) sum += std::to_integer<unsigned>(byte);  // each may be read
       fuzz::require(read.find(tensor.name) != nullptr, "a tensor is found by its name");
+      std::size_t const each = tensor.dtype == "F32" ? 4 : tensor.dtype == "F16" || tensor.dtype == "BF16" ? 2 : 0;
+      if (each == 0) continue;
+      std::vector<float> values(tensor.bytes.size() / each);
+      read.copy_floats(tensor, values);
     }
     fuzz::require(bytes <= size && (sum == 0 || bytes > 0), "tensors lie inside the file");
   } catch (nn::file_error const& refusal) {

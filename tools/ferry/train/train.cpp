@@ -29,11 +29,28 @@ namespace ferry::command {
 
 namespace {
 
+std::string heads_by(train_flags const& flags) {
+  if (flags.heads) return "as --heads says";
+  switch (nn::heads_of_model(flags.init_file).by) {
+    case nn::stored_heads::source::metadata:
+      return "as the file says";
+    case nn::stored_heads::source::config_file:
+      return "as the config.json beside it says";
+    case nn::stored_heads::source::assumed:
+      break;
+  }
+  return "which is assumed, one for every 64 features: give --heads if it has others";
+}
+
 void print_setting(train_plan const& plan, nn::parameter_layout const& layout) {
   auto const& shape = plan.shape;
   fmt::print("GPT of {} layers, {} features, {} heads, context {}, vocabulary {}, {} attention: {:.2f} M parameters\n",
              shape.layers, shape.width, shape.heads, shape.context, shape.vocabulary, to_string(shape.attention),
              static_cast<double>(layout.trained()) * 1e-6);
+  if (!plan.flags.init_file.empty()) {
+    fmt::print("starts from '{}' with {} head{}, {}\n", printable(plan.flags.init_file), shape.heads,
+               shape.heads == 1 ? "" : "s", heads_by(plan.flags));
+  }
   fmt::print("{} tokens to train on, {} to validate; {} x {} tokens a step\n", plan.data.size(nn::split::training),
              plan.data.size(nn::split::validation), plan.flags.training.accumulate,
              static_cast<long>(plan.batch) * shape.context);

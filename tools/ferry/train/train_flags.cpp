@@ -97,8 +97,8 @@ void add_train_flags(CLI::App& command, train_flags& into) {
       ->capture_default_str();
 
   constexpr char const* files = "Files";
-  file("--init", into.init_file, "Start from this model (safetensors, as GPT2LMHeadModel.save_pretrained writes it)",
-       files);
+  file("--init", into.init_file,
+       "Start from this model (safetensors of F32, F16 or BF16, as GPT2LMHeadModel.save_pretrained writes it)", files);
   file("--save", into.save_file, "Save the model here at the end and at Ctrl-C, and FILE.state to go on from", files);
   number("--save-every", into.save_every, "Save every N steps too", files)->check(count_from(1));
   command.add_flag("--resume", into.resume, "Go on from FILE.state of --save FILE; from the start if nothing is there")
