@@ -3,13 +3,13 @@
 # shellcheck source-path=SCRIPTDIR source=expect.sh
 source "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 
-# expect_narrow COLUMNS: what has columns, two spaces or more apart, is no wider.
+# expect_narrow COLUMNS: what has columns, two spaces or more apart, is no wider; but a setting with its comment, to be pasted.
 expect_narrow() {
   local wide
   wide="$(python3 -c '
 import re, sys
 for line in sys.stdin.buffer.read().decode().splitlines():
-    if len(line) > int(sys.argv[1]) and re.search(r"\S  +\S", line): print(line)' "$1" <<<"$out")"
+    if len(line) > int(sys.argv[1]) and re.search(r"\S  +\S", line) and not line.startswith("export "): print(line)' "$1" <<<"$out")"
   [[ -z "$wide" ]] || complain "expected no row above $1 columns: $wide"
 }
 command -v python3 >"$scratch/python3" || finish

@@ -192,7 +192,7 @@ std::vector<peer> peers(double time_limit_ms) {
                  [](profile const& step, hardware const&, std::size_t) {
                    return std::vector<peer_plan>{{"", offload_inputs(step)}};
                  }});
-  all.push_back({"rebuild-only", "the best mix of keeping and rebuilding, without a link (rotor, torch.compile)", true,
+  all.push_back({"rebuild-only", "the best mix of keeping and rebuilding (rotor, torch.compile)", true,
                  [=](profile const& step, hardware const& on, std::size_t budget_bytes) {
                    return plans_of_recompute_only(step, on, budget_bytes, time_limit_ms);
                  }});
