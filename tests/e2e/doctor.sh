@@ -180,7 +180,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 
 LOG
 run doctor --oom torch.log
 expect_code 0
-expect_out "fragmentation: 8.50 GiB are reserved by PyTorch and not in use"
+expect_out "fragmentation: 200 MiB free and 8.50 GiB reserved by PyTorch but not in use are more than the"
 expect_out "the model: its config.json"
 expect_out "it may be a100-40"
 run doctor --oom torch.log "${shape[@]}" --gpu a100-40 --json both.json
@@ -194,6 +194,28 @@ expect_code 3
 "$ferry" doctor --oom - <<<"$err" >"$scratch/told" || complain "expected Ferry's own message to be understood: $err"
 grep -q "raise FERRY_BUDGET to" "$scratch/told" || complain "expected the budget that works: $(<"$scratch/told")"
 echo "all is well" >well.log
+# Several messages, of which the last that names an amount counts; what was allocated goes before what is estimated.
+{
+  cat torch.log
+  printf 'CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.00 GiB is free. '
+  printf 'Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is '
+  printf 'allocated by PyTorch, and 6.00 GiB is reserved by PyTorch but unallocated.\nRuntimeError: CUDA error: out of memory\n'
+} >several.log
+run doctor --oom several.log --model gpt2 --context 1024 --batch 8 --gpu a100-80 --json several.json
+expect_code 0
+expect_out "the last that names an amount"
+expect_out "fragmentation: 1.00 GiB free and 6.00 GiB reserved by PyTorch but not in use are more than the"
+expect_out "Against the estimate"
+expect_out "8.00 GiB of the GPU were in no tensor of this run"
+expect_out $'\n  not estimated  '
+expect_out $'\n  reserve          8.00 GiB   CUDA context, cuBLAS workspace, gaps, others: measured'
+expect_json several.json calibration estimated_bytes measured_bytes off number messages line_number
+run doctor --oom several.log --model gpt2 --context 1024 --batch 8 --gpu a100-80 --reserve 2GiB
+expect_out $'\n  reserve          2.00 GiB   CUDA context, cuBLAS workspace, gaps: assumed'
+printf 'RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7406166528 bytes.\n' >jax.log
+run doctor --oom jax.log
+expect_code 0
+expect_out "jax.checkpoint"
 run doctor --oom well.log
 expect_failure "no out-of-memory message was found; understood are PyTorch's"
 run doctor --oom none.log

@@ -12,11 +12,14 @@
 namespace ferry::command {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::mib;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr double gib_of_message = 0x1p30;
 std::size_t of_gib(double amount) { return static_cast<std::size_t>(amount * gib_of_message + 0.5); }
@@ -155,6 +158,200 @@ TEST(DoctorOomText, ReadsHostAndPlainMessages) {
   }
 }
 
+TEST(DoctorOomText, ReadsJaxAndXla) {
+  auto read = parse_oom(
+      "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 "
+      "bytes.\nBufferAssignment OOM Debugging.\nBufferAssignment stats:\n             parameter allocation:  "
+      "372.76MiB\n     preallocated temp allocation:    4.44GiB\n                 total allocation:   14.44GiB\n");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::xla);
+  EXPECT_EQ(read->requested, 4'770'354'232U);
+  EXPECT_EQ(read->program, of_gib(14.44));
+  EXPECT_EQ(read->temporaries, of_gib(4.44));
+  read = parse_oom(
+      "XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. "
+      "Used 21.95G of 15.48G hbm.\n Exceeded hbm capacity by 6.47G.");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->program, of_gib(21.95));
+  EXPECT_EQ(read->capacity, of_gib(15.48));
+  read = parse_oom(
+      "RESOURCE_EXHAUSTED: Attempting to reserve 3.95G at the bottom of memory. That was not possible. There are 1.92G "
+      "free, 0B reserved, and 1.92G reservable.; \nHBM capacity 8.00G:\n          Currently allocated:    6.08G ");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->requested, of_gib(3.95));
+  EXPECT_EQ(read->free, of_gib(1.92));
+  EXPECT_EQ(read->capacity, of_gib(8));
+  EXPECT_EQ(read->allocated, of_gib(6.08));
+  EXPECT_FALSE(parse_oom("RESOURCE_EXHAUSTED: Quota exceeded. Attempting to allocate a seat failed"));
+}
+
+TEST(DoctorOomText, ReadsTensorFlow) {
+  std::string const dump =
+      "W tensorflow/core/common_runtime/bfc_allocator.cc:275] Allocator (GPU_0_bfc) ran out of memory trying to "
+      "allocate 2.00GiB (rounded to 2147483648)requested by op conv\nI bfc_allocator.cc:702] Stats:\nLimit:           "
+      "      10619240448\nInUse:                  9000000000\nMaxInUse:               9500000000\n";
+  auto read = parse_oom(dump);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::tensorflow);
+  EXPECT_EQ(read->requested, of_gib(2));
+  EXPECT_EQ(read->capacity, 10'619'240'448U);
+  EXPECT_EQ(read->allocated, 9'000'000'000U);
+  read = parse_oom(dump +
+                   "ResourceExhaustedError: OOM when allocating tensor with shape[16,112,112,147] and type float on "
+                   "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->requested, 16U * 112 * 112 * 147 * 4);
+  EXPECT_EQ(read->capacity, 10'619'240'448U);
+  EXPECT_EQ(read->item, "shape[16,112,112,147]");
+  EXPECT_EQ(read->of_messages, 2U);
+  read = parse_oom("OOM when allocating tensor with shape[8,1024] and type half on .../device:CPU:0 by allocator cpu");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::host);
+  EXPECT_EQ(read->requested, 16'384U);
+  EXPECT_FALSE(
+      parse_oom("Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.25GiB with freed_by_count=0. The "
+                "caller indicates that this is not a failure, but may mean that there could be gains"));
+  for (char const* shape : {"shape[4294967296,4294967296,4294967296] and type float", "shape[-1] and type float",
+                            "shape[8] and type floaty", "shape[8"}) {
+    auto const odd = parse_oom(std::string("OOM when allocating tensor with ") + shape);
+    ASSERT_TRUE(odd) << shape;
+    EXPECT_FALSE(odd->requested) << shape;
+  }
+}
+
+TEST(DoctorOomText, ReadsGgml) {
+  auto read = parse_oom(
+      "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9866.00 MiB on device 1: cudaMalloc failed: out of "
+      "memory\nggml_gallocr_reserve_n: failed to allocate CUDA1 buffer of size 10345253120\n"
+      "llama_kv_cache_update_impl: failed to allocate compute buffers\n");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::ggml);
+  EXPECT_EQ(read->requested, 9866 * mib);
+  EXPECT_EQ(read->of_messages, 1U) << "two lines of one failure";
+  read = parse_oom("alloc_tensor_range: failed to allocate CUDA0 buffer of size 151851674624");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->requested, 151'851'674'624U);
+  read = parse_oom("ggml_cuda_host_malloc: failed to allocate 1900.00 MiB of pinned memory: invalid argument");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::host);
+  EXPECT_EQ(read->requested, 1900 * mib);
+}
+
+TEST(DoctorOomText, ReadsNccl) {
+  auto const read = parse_oom(
+      "node:2134736:2285781 [0] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\nnode:2134736:2285781 [0] "
+      "include/alloc.h:185 NCCL WARN Failed to CUDA calloc 6291456 bytes\n");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::nccl);
+  EXPECT_EQ(read->requested, 6 * mib);
+  EXPECT_EQ(read->of_messages, 1U);
+  EXPECT_TRUE(
+      parse_oom("ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of "
+                "memory'"));
+}
+
+TEST(DoctorOomText, ReadsTrainersInTheStyleOfLlmc) {
+  auto const read = parse_oom(
+      "allocated 237 MiB for model parameters\nallocating 237 MiB for parameter gradients\nallocating 18564 MiB for "
+      "activations\n[CUDA ERROR] at file train_gpt2.cu:1234:\nout of memory\n");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::cuda_trainer);
+  EXPECT_EQ(read->requested, 18'564 * mib);
+  EXPECT_EQ(read->allocated, 474 * mib);
+  EXPECT_EQ(read->item, "activations");
+  EXPECT_FALSE(parse_oom("[CUDA ERROR] at file train_gpt2.cu:99:\nan illegal memory access was encountered\n"));
+}
+
+TEST(DoctorOomText, ReadsBitsandbytesDeepSpeedAndApple) {
+  auto read = parse_oom("Error out of memory at line 380 in file /home/x/bitsandbytes/csrc/pythonInterface.cpp");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::bitsandbytes);
+  read = parse_oom(
+      "MA 12.50 GB         Max_MA 14.1 GB         CA 15.0 GB         Max_CA 15 GB \nCPU Virtual Memory:  used = 30.34 "
+      "GB\nRuntimeError: CUDA error: out of memory");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::torch_plain);
+  EXPECT_EQ(read->allocated, of_gib(12.5));
+  EXPECT_EQ(read->reserved, of_gib(15));
+  read = parse_oom(
+      "  File \"deepspeed/accelerator/cuda_accelerator.py\", line 296, in pin_memory\n    return "
+      "tensor.cpu().pin_memory()\nRuntimeError: CUDA error: out of memory");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::host) << "it was to be pinned";
+  read = parse_oom(
+      "RuntimeError: MPS backend out of memory (MPS allocated: 16.98 GB, other allocations: 1.26 GB, max allowed: "
+      "18.13 "
+      "GB). Tried to allocate 372.00 MB on private pool.");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->of_messages, 1U);
+  EXPECT_EQ(read->requested, 372 * mib);
+  EXPECT_EQ(read->allocated, of_gib(16.98));
+  EXPECT_EQ(read->capacity, of_gib(18.13));
+  read = parse_oom("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.");
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(read->absurd);
+}
+
+TEST(DoctorOomText, InAContainerAProcessIsItself) {
+  auto const read = parse_oom(
+      "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 14.75 GiB of which 3.06 MiB is "
+      "free. Process 2573 has 14.74 GiB memory in use. Of the allocated memory 14.25 GiB is allocated by PyTorch, and "
+      "10.00 MiB is reserved by PyTorch but unallocated.");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->process, of_gib(14.74));
+  EXPECT_FALSE(read->others);
+}
+
+TEST(DoctorOomText, QuotesEndWhereTheirWordsDo) {
+  auto const item = parse_oom(
+      "out of device memory: 512 MiB for 'layer's qkv' do not fit the budget of 2.00 GiB, of which 1.75 GiB are in "
+      "use");
+  ASSERT_TRUE(item);
+  EXPECT_EQ(item->item, "layer's qkv");
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += " wordiness";
+  auto const longer = parse_oom("RuntimeError: CUDA error: out of memory" + words);
+  ASSERT_TRUE(longer);
+  EXPECT_LE(longer->line.size(), 204U);
+  EXPECT_THAT(longer->line, AllOf(StartsWith("RuntimeError: "), EndsWith(" wordiness ...")));
+  auto const later = parse_oom("begin" + words + " CUDA error: out of memory");
+  ASSERT_TRUE(later);
+  EXPECT_THAT(later->line, AllOf(StartsWith("... wordiness "), EndsWith("CUDA error: out of memory")));
+}
+
+TEST(DoctorOomText, OfSeveralTheLastThatNamesAnAmountCounts) {
+  std::string const log =
+      std::string(before_2_0) + "\nretrying\n" + since_2_1 +
+      "\n[rank1]: NCCL WARN Cuda failure 'out of memory'\nRuntimeError: CUDA error: out of memory\n";
+  auto const read = parse_oom(log);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->source, oom_source::torch_device);
+  EXPECT_EQ(read->requested, 256 * mib);
+  EXPECT_EQ(read->number, 2U);
+  EXPECT_EQ(read->of_messages, 4U);
+  EXPECT_EQ(read->line_number, 3U);
+  EXPECT_THAT(text_of_diagnosis(diagnose_oom(*read, std::nullopt, false, {})),
+              StartsWith("The message  number 2 of 4 (line 3): the last that names an amount\n"));
+  auto const plain = parse_oom("CUDA error: out of memory\nthen\nCUDA error: out of memory");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->number, 2U);
+}
+
+TEST(DoctorOomText, AmountsOfAnotherMessageAreNotTaken) {
+  auto const read = parse_oom(
+      "CUDA out of memory. Tried to allocate 1.00 GiB.\nCUDA out of memory. Tried to allocate "
+      "2.00 GiB (GPU 0; 10.00 GiB total capacity)\nCUDA error: out of memory");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->requested, of_gib(2));
+  EXPECT_EQ(read->number, 2U);
+  auto const alone = parse_oom(
+      "CUDA out of memory. Tried to allocate 1.00 GiB.\nCUDA error: out of memory\n(GPU 0; "
+      "10.00 GiB total capacity)");
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->requested, of_gib(1));
+  EXPECT_FALSE(alone->capacity);
+}
+
 TEST(DoctorOomText, TheLastMessageOfALogCounts) {
   auto const read = parse_oom(std::string(before_2_0) + "\nretrying with a smaller batch\n" + since_2_1 + "\nbye\n");
   ASSERT_TRUE(read);
@@ -203,6 +400,12 @@ TEST(DoctorOomText, IsQuickWithALongLog) {
   for (std::size_t i = 0; i + 8 < log.size(); i += 9) log.replace(i, 8, "Process ");
   log += before_2_0;
   ASSERT_TRUE(parse_oom(log));
+  // As many messages as there is room for.
+  std::string many;
+  while (many.size() + 30 < most_oom_text_bytes) many += "CUDA error: out of memory ";
+  auto const read = parse_oom(many);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->of_messages, many.size() / 26);
 }
 
 std::vector<std::string> kinds_of(diagnosis const& made) {
@@ -228,11 +431,25 @@ std::string torch_message(std::string const& requested, std::string const& free,
 TEST(DoctorOom, TellsFragmentationFromAFullGpu) {
   EXPECT_THAT(kinds_of(diagnosed(torch_message("1.00 GiB", "512.00 MiB", "14.00 GiB", "8.00 GiB"))),
               ElementsAre("fragmentation"));
-  EXPECT_THAT(kinds_of(diagnosed(torch_message("64.00 MiB", "32.00 MiB", "22.00 GiB", "100.00 MiB"))),
+  EXPECT_THAT(kinds_of(diagnosed(torch_message("64.00 MiB", "32.00 MiB", "22.00 GiB", "10.00 MiB"))),
               ElementsAre("activations"));
   // Gaps that are large beside the request count even in a full GPU.
   EXPECT_THAT(kinds_of(diagnosed(torch_message("300.00 MiB", "32.00 MiB", "21.50 GiB", "1.00 GiB"))),
               ElementsAre("fragmentation", "activations"));
+}
+
+TEST(DoctorOom, RoomInPiecesIsSaidFirst) {
+  // 32 MiB free and 100 MiB in gaps would do for 64 MiB, however full the GPU is.
+  auto const full = diagnosed(torch_message("64.00 MiB", "32.00 MiB", "22.00 GiB", "100.00 MiB"));
+  EXPECT_THAT(kinds_of(full), ElementsAre("fragmentation", "activations"));
+  EXPECT_THAT(full.findings[0].words, HasSubstr("32.0 MiB free and 100 MiB reserved by PyTorch but not in use are more "
+                                                "than the 64.0 MiB that were asked for, only not in one piece"));
+  EXPECT_THAT(full.findings[0].cure, StartsWith("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"));
+  // One tensor of a third of the GPU, too: there was room for it.
+  EXPECT_THAT(kinds_of(diagnosed(torch_message("8.00 GiB", "2.00 GiB", "14.00 GiB", "7.00 GiB"))),
+              ElementsAre("fragmentation", "huge_tensor"));
+  EXPECT_THAT(kinds_of(diagnosed(torch_message("8.00 GiB", "2.00 GiB", "14.00 GiB", "5.00 GiB"))),
+              ElementsAre("huge_tensor", "fragmentation"));
 }
 
 TEST(DoctorOom, SeesOneHugeTensor) {
@@ -258,12 +475,72 @@ TEST(DoctorOom, NamesTheTensorOfAGivenModel) {
 }
 
 TEST(DoctorOom, SeesOtherProcesses) {
-  EXPECT_THAT(kinds_of(diagnosed(since_2_1)), ElementsAre("other_process", "fragmentation", "activations"));
+  EXPECT_THAT(kinds_of(diagnosed(since_2_1)), ElementsAre("fragmentation", "other_process", "activations"));
   // Without their names: 16 GiB of 24 are neither free nor PyTorch's.
   EXPECT_THAT(
       kinds_of(diagnosed("CUDA out of memory. Tried to allocate 64.00 MiB (GPU 0; 24.00 GiB total capacity; 6.00 GiB "
                          "already allocated; 32.00 MiB free; 6.00 GiB reserved in total by PyTorch)")),
       ElementsAre("other_process"));
+}
+
+memory_report made_report(double states_gib, double activations_gib) {
+  memory_report made;
+  made.states.weights = of_gib(states_gib);
+  made.activations.saved = of_gib(activations_gib);
+  made.device_bytes = of_gib(24);
+  return made;
+}
+
+TEST(DoctorOom, AnEstimateIsHeldAgainstWhatWasAllocated) {
+  // 20 GiB in tensors and 1 more asked for; 2.5 of the process's 23 GiB are in none.
+  auto const read = parse_oom(torch_message("1.00 GiB", "512.00 MiB", "20.00 GiB", "10.00 MiB"));
+  ASSERT_TRUE(read);
+  auto const low = calibrated(*read, made_report(12, 6));
+  ASSERT_TRUE(low);
+  EXPECT_TRUE(low->too_low());
+  EXPECT_NEAR(low->off(), 21.0 / 18 - 1, 1e-9);
+  EXPECT_EQ(low->missing(), of_gib(3));
+  EXPECT_EQ(low->beside, of_gib(3));
+  auto const enough = calibrated(*read, made_report(12, 12));
+  ASSERT_TRUE(enough);
+  EXPECT_FALSE(enough->too_low());
+  EXPECT_EQ(enough->missing(), 0U);
+  auto other_gpu = made_report(12, 6);
+  other_gpu.device_bytes = of_gib(80);
+  EXPECT_FALSE(calibrated(*read, other_gpu)->beside) << "what a GPU has beside is that GPU's";
+  EXPECT_FALSE(calibrated(*parse_oom("CUDA error: out of memory"), made_report(1, 1)));
+  EXPECT_FALSE(calibrated(*read, memory_report{}));
+  auto made = diagnosed(torch_message("1.00 GiB", "512.00 MiB", "20.00 GiB", "10.00 MiB"));
+  made.against = low;
+  EXPECT_THAT(text_of_diagnosis(made), HasSubstr("the estimate is 16.7% too"));
+  made.against = enough;
+  EXPECT_THAT(text_of_diagnosis(made), HasSubstr("87.5% of it, and the step"));
+}
+
+TEST(DoctorOom, OtherProgramsHaveTheirOwnCures) {
+  struct wanted {
+    char const* text;
+    char const* kind;
+    char const* cure;
+  };
+  for (auto const& [text, kind, cure] :
+       {wanted{"RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7406166528 bytes.", "program",
+               "jax.checkpoint"},
+        wanted{"OOM when allocating tensor with shape[64,2016] and type float on GPU:0 by allocator GPU_0_bfc",
+               "activations", "tf.recompute_grad"},
+        wanted{"allocating 100.00 MiB on device 0: cudaMalloc failed: out of memory", "inference", "-ngl"},
+        wanted{"NCCL WARN Cuda failure 'out of memory'", "nccl", "NCCL_BUFFSIZE"},
+        wanted{"[CUDA ERROR] at file train_gpt2.cu:12:\nout of memory", "activations", "Ferry"},
+        wanted{"Error out of memory at line 88 in file csrc/ops.cu", "optimizer_state", "paged"},
+        wanted{"CUDA out of memory. Tried to allocate more than 1EB memory.", "impossible_size", "shapes"}}) {
+    auto const made = diagnosed(text);
+    ASSERT_FALSE(made.findings.empty()) << text;
+    EXPECT_EQ(made.findings[0].kind, kind);
+    EXPECT_THAT(made.findings[0].cure, HasSubstr(cure));
+  }
+  EXPECT_THAT(kinds_of(diagnosed("Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.00GiB\nLimit:   "
+                                 "10619240448\nInUse:    4000000000\n")),
+              ElementsAre("fragmentation"));
 }
 
 TEST(DoctorOom, AsksOnlyForWhatItNeeds) {

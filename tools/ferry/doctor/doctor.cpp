@@ -1,6 +1,7 @@
 // `ferry doctor`: from a model's shape and a GPU, or from an out-of-memory message, to a prescribed policy.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <memory>
@@ -45,11 +46,27 @@ diagnosis diagnose(doctor_flags const& flags, std::optional<model> const& of, bo
   if (!message) {
     throw failed(fmt::format(
         "--oom {}: no out-of-memory message was found; understood are PyTorch's (\"CUDA out of memory. Tried to "
-        "allocate "
-        "...\", \"CUDA error: out of memory\"), those of host memory and Ferry's own (\"out of device memory: ...\")",
+        "allocate ...\", \"CUDA error: out of memory\"), those of JAX and XLA, TensorFlow, ggml, NCCL, bitsandbytes, "
+        "\"[CUDA ERROR]\", of host memory, and Ferry's own (\"out of device memory: ...\")",
         printable(flags.oom_file)));
   }
   return diagnose_oom(std::move(*message), of, gpu_given, load_gpus(flags.machine));
+}
+
+/// What the run of the message had goes before what is estimated.
+void calibrate(question& asked, diagnosis& by, bool reserve_given) {
+  auto const estimate =
+      memory_of(asked.of, asked.how, step_of(asked.of, asked.how, asked.on), asked.on.device_bytes, asked.reserve);
+  by.against = calibrated(by.message, estimate);
+  if (!by.against) return;
+  if (by.against->beside && !reserve_given) {
+    asked.reserve = *by.against->beside;
+    asked.reserve_measured = true;
+  }
+  std::size_t const most = asked.on.device_bytes - 1;
+  asked.reserve = std::min(asked.reserve, most);
+  asked.missing = std::min(by.against->missing(), most - asked.reserve);
+  asked.reserve += asked.missing;
 }
 
 exit_code run(doctor_flags const& flags) {
@@ -71,6 +88,7 @@ exit_code run(doctor_flags const& flags) {
     std::optional<model> of = asked ? std::optional(asked->of) : std::nullopt;
     if (!of && model_given) of = model_of(flags);
     read = diagnose(flags, of, gpu_given);
+    if (asked) calibrate(*asked, *read, flags.reserve.has_value());
   }
   std::optional<prescription> made;
   if (asked) made = prescribe(*asked);

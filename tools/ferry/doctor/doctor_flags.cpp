@@ -162,7 +162,7 @@ void add_doctor_flags(CLI::App& command, doctor_flags& into) {
       ->type_name("BYTES")
       ->group("Hardware");
   add_interconnect_flags(command, into);
-  add_file_flag(command, "--oom", into.oom_file, "An out-of-memory message, PyTorch's or Ferry's; - is standard input",
+  add_file_flag(command, "--oom", into.oom_file, "A log with an out-of-memory message: of PyTorch, JAX, TensorFlow, ggml, NCCL, Ferry; - is standard input",
                 "Message");
   add_file_flag(command, "--json", into.json_file, "Write the answer here, as JSON; - is standard output", "Output");
   add_file_flag(command, "--html", into.html_file,

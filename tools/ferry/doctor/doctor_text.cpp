@@ -66,7 +66,11 @@ void add_memory(page& to, prescription const& made) {
   }
   add_row(to, "workspace", activations.scratch,
           fmt::format("gradients of activations, and logits: {}", format_bytes(activations.logits)));
-  add_row(to, "reserve", memory.reserve, "CUDA context, cuBLAS workspace, gaps: assumed");
+  std::size_t const missing = made.asked.missing;
+  if (missing > 0) add_row(to, "not estimated", missing, "tensors that the run of the message had");
+  add_row(to, "reserve", memory.reserve - missing,
+          made.asked.reserve_measured ? "CUDA context, cuBLAS workspace, gaps, others: measured"
+                                      : "CUDA context, cuBLAS workspace, gaps: assumed");
   bool const fits = memory.fits();
   to.line("  {:<14} {:>10}   {}", "sum", format_bytes(memory.needed()),
           in(fits ? colour::good : colour::bad,

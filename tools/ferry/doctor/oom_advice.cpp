@@ -77,19 +77,36 @@ void add_huge_tensor(oom_message const& message, std::optional<model> const& of,
                 "micro-batch"});
 }
 
+/// Reserved by PyTorch and in no tensor.
+std::size_t gaps_of(oom_message const& message) {
+  return message.allocated && message.reserved ? less(*message.reserved, *message.allocated) : 0;
+}
+
+constexpr char const* cure_of_gaps =
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; sizes that vary less; Ferry's arena takes its memory once and "
+    "does not fragment so";
+
+/// There was room for the request, but not in one piece.
+bool lies_in_pieces(oom_message const& message) {
+  if (!message.requested || gaps_of(message) == 0) return false;
+  std::size_t const free = message.free.value_or(0);
+  return free < *message.requested && free + gaps_of(message) > *message.requested;
+}
+
 void add_fragmentation(oom_message const& message, std::vector<finding>& to) {
-  if (!message.allocated || !message.reserved) return;
-  std::size_t const gaps = less(*message.reserved, *message.allocated);
-  bool const would_fit = message.requested && gaps >= *message.requested;
-  if (gaps < 256 * mib || (!would_fit && share(gaps, *message.reserved) < 0.15)) return;
-  to.push_back(
-      {"fragmentation",
-       fmt::format("fragmentation: {} are reserved by PyTorch and not in use{}", format_bytes(gaps),
-                   would_fit ? fmt::format(", more than the {} that were asked for, but not in one piece",
-                                           format_bytes(*message.requested))
-                             : ""),
-       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; sizes that vary less; Ferry's arena takes its memory "
-       "once and does not fragment so"});
+  std::size_t const gaps = gaps_of(message);
+  if (lies_in_pieces(message)) {
+    std::string const free = message.free ? fmt::format("{} free and ", format_bytes(*message.free)) : "";
+    return to.push_back({"fragmentation",
+                         fmt::format("fragmentation: {}{} reserved by PyTorch but not in use are more than the {} that "
+                                     "were asked for, only not in one piece",
+                                     free, format_bytes(gaps), format_bytes(*message.requested)),
+                         cure_of_gaps});
+  }
+  if (gaps < 256 * mib || share(gaps, *message.reserved) < 0.15) return;
+  to.push_back({"fragmentation",
+                fmt::format("fragmentation: {} are reserved by PyTorch and not in use", format_bytes(gaps)),
+                cure_of_gaps});
 }
 
 void add_free_but_refused(oom_message const& message, std::vector<finding>& to) {
@@ -116,9 +133,18 @@ void add_full(oom_message const& message, std::vector<finding>& to) {
 }
 
 void add_torch(oom_message const& message, std::optional<model> const& of, std::vector<finding>& to) {
+  if (message.absurd) {
+    to.push_back({"impossible_size",
+                  "more than 1 EB was asked for: a size that was computed wrongly, or data that another failure left "
+                  "behind; no GPU has that",
+                  "look at the shapes at that line, and for an earlier failure of a collective operation in the log"});
+    return;
+  }
+  bool const in_pieces = lies_in_pieces(message);
+  if (in_pieces) add_fragmentation(message, to);
   add_huge_tensor(message, of, to);
   add_other_processes(message, to);
-  add_fragmentation(message, to);
+  if (!in_pieces) add_fragmentation(message, to);
   add_free_but_refused(message, to);
   add_full(message, to);
   if (!to.empty()) return;
@@ -155,8 +181,89 @@ void add_ferry_device(oom_message const& message, std::vector<finding>& to) {
   }
 }
 
+std::string words_of_request(oom_message const& message) {
+  return message.requested ? fmt::format(" of {}", format_bytes(*message.requested)) : "";
+}
+
+void add_xla(oom_message const& message, std::vector<finding>& to) {
+  std::string const room = message.capacity ? fmt::format(", and there are {}", format_bytes(*message.capacity)) : "";
+  if (message.program) {
+    std::string const temporaries = message.temporaries
+                                        ? fmt::format(", of which {} are temporaries: activations and workspace",
+                                                      format_bytes(*message.temporaries))
+                                        : "";
+    to.push_back(
+        {"program",
+         fmt::format("the compiled program needs {} at once{}{}", format_bytes(*message.program), temporaries, room),
+         "jax.checkpoint (a policy of jax.checkpoint_policies keeps or offloads by name), a smaller "
+         "micro-batch, donate_argnums so that results take the place of arguments"});
+  } else {
+    to.push_back({"program",
+                  fmt::format("XLA found no room for a request{}{}{}", words_of_request(message),
+                              message.free ? fmt::format(" with {} free", format_bytes(*message.free)) : "", room),
+                  "jax.checkpoint, a smaller micro-batch, donate_argnums so that results take the place of arguments"});
+  }
+  to.push_back({"preallocation",
+                "on a GPU, JAX takes three quarters of its memory at the start and no more after that; another program "
+                "there has the rest",
+                "XLA_PYTHON_CLIENT_MEM_FRACTION=.9, and nvidia-smi for other processes"});
+}
+
+void add_tensorflow(oom_message const& message, std::vector<finding>& to) {
+  bool const known = message.capacity && message.allocated && message.requested;
+  if (known && *message.allocated + *message.requested < *message.capacity) {
+    to.push_back({"fragmentation",
+                  fmt::format("fragmentation: {} of {} are in use, and {} more would fit, only not in one piece",
+                              format_bytes(*message.allocated), format_bytes(*message.capacity),
+                              format_bytes(*message.requested)),
+                  "TF_GPU_ALLOCATOR=cuda_malloc_async; sizes that vary less"});
+    return;
+  }
+  to.push_back({"activations",
+                fmt::format("TensorFlow found no room for a request{}{}", words_of_request(message),
+                            message.allocated ? fmt::format(": {} are in use", format_bytes(*message.allocated)) : ""),
+                "a smaller micro-batch, tf.recompute_grad around blocks, mixed precision"});
+}
+
+void add_programs(oom_message const& message, std::vector<finding>& to) {
+  auto const request = words_of_request(message);
+  switch (message.source) {
+    case oom_source::xla:
+      return add_xla(message, to);
+    case oom_source::tensorflow:
+      return add_tensorflow(message, to);
+    case oom_source::ggml:
+      return to.push_back({"inference",
+                           fmt::format("ggml found no room for a buffer{}: weights, the cache of keys and values, or "
+                                       "what one batch computes with",
+                                       request),
+                           "fewer layers on the GPU (-ngl), a shorter context (-c) or a cache in q8_0, a smaller -ub; "
+                           "no activations are kept for a backward there"});
+    case oom_source::nccl:
+      return to.push_back({"nccl",
+                           fmt::format("NCCL found no room for its own buffers{}: they lie beside what the framework's "
+                                       "allocator has taken",
+                                       request),
+                           "leave some room: a smaller micro-batch, "
+                           "torch.cuda.set_per_process_memory_fraction(0.9); NCCL_BUFFSIZE and NCCL_MAX_NCHANNELS make "
+                           "the buffers smaller"});
+    case oom_source::cuda_trainer:
+      return to.push_back({"activations",
+                           fmt::format("the trainer's cudaMalloc found no room{}{}", request.empty() ? "" : " for one",
+                                       request.empty() ? "" : request),
+                           "llm.c: a smaller -b, or -r 1 or 2 to rebuild; such a trainer is what Ferry is made for "
+                           "(docs/linking.md)"});
+    default:
+      return to.push_back({"optimizer_state",
+                           "bitsandbytes found no room for an optimizer's state: on the GPU, or for a paged optimizer "
+                           "in memory that both share",
+                           "a smaller micro-batch leaves room for it; paged optimizers (paged_adamw_8bit) move it to "
+                           "host memory, which has to hold it"});
+  }
+}
+
 void add_others(oom_message const& message, std::vector<finding>& to) {
-  std::string const amount = message.requested ? fmt::format(" of {}", format_bytes(*message.requested)) : "";
+  std::string const amount = words_of_request(message);
   switch (message.source) {
     case oom_source::ferry_pinned:
       to.push_back(
@@ -181,6 +288,14 @@ void add_others(oom_message const& message, std::vector<finding>& to) {
            "fewer loader workers, pin_memory off, less offloaded to the host (FERRY_HOST_BUDGET), or a machine "
            "with more"});
       break;
+    case oom_source::xla:
+    case oom_source::tensorflow:
+    case oom_source::ggml:
+    case oom_source::nccl:
+    case oom_source::cuda_trainer:
+    case oom_source::bitsandbytes:
+      add_programs(message, to);
+      break;
     default:
       to.push_back(
           {"no_amounts",
@@ -203,6 +318,22 @@ std::vector<std::string> of_that_memory(planning::gpu_catalogue const& known, st
 
 }  // namespace
 
+std::optional<calibration> calibrated(oom_message const& message, memory_report const& estimate) {
+  bool const of_tensors = message.source == oom_source::torch_device || message.source == oom_source::torch_plain ||
+                          message.source == oom_source::xla || message.source == oom_source::tensorflow ||
+                          message.source == oom_source::cuda_trainer;
+  if (!of_tensors || !message.allocated) return std::nullopt;
+  calibration found;
+  found.estimated = estimate.states.sum() + estimate.activations.sum();
+  found.measured = *message.allocated + message.requested.value_or(0);
+  if (found.estimated == 0) return std::nullopt;
+  bool const same_gpu =
+      message.capacity && std::abs(1 - share(*message.capacity, estimate.device_bytes)) < 0.1;  // drivers keep some
+  if (same_gpu && message.process && *message.process >= *message.allocated)
+    found.beside = *message.process - *message.allocated + message.others.value_or(0);
+  return found;
+}
+
 diagnosis diagnose_oom(oom_message message, std::optional<model> const& of, bool gpu_given,
                        planning::gpu_catalogue const& known) {
   diagnosis made;
@@ -221,7 +352,7 @@ diagnosis diagnose_oom(oom_message message, std::optional<model> const& of, bool
         "the model: its config.json, or --model gpt|llama with --layers --width --heads; and --context --batch");
   }
   if (!gpu_given) {
-    bool const from_torch = message.source == oom_source::torch_device;
+    bool const from_torch = message.source == oom_source::torch_device || message.source == oom_source::tensorflow;
     auto const like =
         from_torch && message.capacity ? of_that_memory(known, *message.capacity) : std::vector<std::string>{};
     made.asks.push_back(like.empty() ? "the GPU: --gpu NAME"

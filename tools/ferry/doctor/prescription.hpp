@@ -20,6 +20,8 @@ struct question {
   training how;
   hardware on;
   std::size_t reserve = 0;                     ///< device bytes that are nobody's: context, workspaces, gaps
+  bool reserve_measured = false;               ///< and not assumed, or given
+  std::size_t missing = 0;                     ///< of `reserve`: tensors that a run had and the estimate has not
   std::size_t host_memory = 0;                 ///< of the machine, for this GPU
   bool bf16 = true;                            ///< the GPU has it
   std::optional<interconnect_kind> between{};  ///< the GPUs; what such GPUs usually have if it is not said

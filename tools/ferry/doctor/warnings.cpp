@@ -218,7 +218,7 @@ std::vector<std::string> assumptions_of(prescription const& made) {
       fmt::format("the link moves {:g} GB/s out and {:g} GB/s in, of which {} are planned with", on.device_to_host.gbps,
                   on.host_to_device.gbps, percent(link_derating)),
       fmt::format("{} of device memory are nobody's: CUDA context, cuBLAS workspace, gaps (--reserve)",
-                  format_bytes(made.asked.reserve)),
+                  format_bytes(made.asked.reserve - made.asked.missing)),
       fmt::format("{} of host memory for this GPU{}, four fifths of which may be pinned (--host-memory)",
                   format_bytes(made.asked.host_memory),
                   moments_on_host(made.asked.how.optimizer) ? " beside what the optimizer has there" : ""),
