@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 rm -rf "$prefix"
-quietly cmake --install "$build" --prefix "$prefix" --strip
+quietly "$source/scripts/install" --build "$build" --prefix "$prefix"
 version="$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")"
 libraries="$(where_libraries_are "$prefix")"
 
