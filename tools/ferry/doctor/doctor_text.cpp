@@ -111,9 +111,9 @@ void add_forecast(page& to, prescription const& made, forecast const& one) {
             fmt::format("{:.1f}%", 100 * (one.slower_products - 1)));
   }
   if (one.exchanged_bytes > 0) {
-    to.line("  exchange       {:>10}   each way over {} at {:.3g} GB/s: {}, of which {} not hidden",
-            format_bytes(one.exchanged_bytes), to_string(made.between.kind), made.between.gbps,
-            words_of_time(one.exchange_us), words_of_time(one.exposed_exchange_us));
+    to.line("  exchange       {:>10}   each way over {}: {}, {} of it not hidden",
+            format_bytes(one.exchanged_bytes), to_string(made.between.kind), words_of_time(one.exchange_us),
+            words_of_time(one.exposed_exchange_us));
   }
 }
 
