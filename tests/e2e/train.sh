@@ -52,6 +52,7 @@ if command -v script >"$scratch/script"; then
     expect_out $'\r\033[K['
     expect_out "loss"
     expect_out "step 2: validation loss"
+    expect_out ":00 left  "
     awk -v most="$columns" 'BEGIN { RS = "\r" } /^\033\[K\[/ && length($0) - 3 >= most { exit 1 }' "$scratch/out" ||
       complain "expected a bar that fits"
   done

@@ -512,9 +512,9 @@ TEST(DoctorOom, AnEstimateIsHeldAgainstWhatWasAllocated) {
   EXPECT_FALSE(calibrated(*read, memory_report{}));
   auto made = diagnosed(torch_message("1.00 GiB", "512.00 MiB", "20.00 GiB", "10.00 MiB"));
   made.against = low;
-  EXPECT_THAT(text_of_diagnosis(made), HasSubstr("the estimate is 16.7% too"));
+  EXPECT_THAT(text_of_diagnosis(made), HasSubstr("16.7% above the"));
   made.against = enough;
-  EXPECT_THAT(text_of_diagnosis(made), HasSubstr("87.5% of it, and the step"));
+  EXPECT_THAT(text_of_diagnosis(made), HasSubstr("12.5% below the"));
 }
 
 TEST(DoctorOom, OtherProgramsHaveTheirOwnCures) {

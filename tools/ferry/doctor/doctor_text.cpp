@@ -104,16 +104,16 @@ void add_forecast(page& to, prescription const& made, forecast const& one) {
           100 * one.recompute_flops_share);
   to.line("  link           {:>10}   out, {} in; compute waits {}", format_bytes(one.out_bytes),
           format_bytes(one.in_bytes), words_of_time(one.waiting_us));
-  to.line("  host           {:>10}   pinned{}", format_bytes(one.host_bytes),
-          after_semicolon(words_of_machine(made, one)));
+  to.item(fmt::format("  host           {:>10}   ", format_bytes(one.host_bytes)),
+          fmt::format("pinned{}", after_semicolon(words_of_machine(made, one))));
   if (one.accumulate > 1) {
     to.line("  products       {:>10}   longer than in the whole batch",
             fmt::format("{:.1f}%", 100 * (one.slower_products - 1)));
   }
   if (one.exchanged_bytes > 0) {
-    to.line("  exchange       {:>10}   each way over {}: {}, {} of it not hidden",
-            format_bytes(one.exchanged_bytes), to_string(made.between.kind), words_of_time(one.exchange_us),
-            words_of_time(one.exposed_exchange_us));
+    to.item(fmt::format("  exchange       {:>10}   ", format_bytes(one.exchanged_bytes)),
+            fmt::format("each way over {} at {:.3g} GB/s: {}, of which {} not hidden", to_string(made.between.kind),
+                        made.between.gbps, words_of_time(one.exchange_us), words_of_time(one.exposed_exchange_us)));
   }
 }
 

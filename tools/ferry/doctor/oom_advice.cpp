@@ -288,14 +288,6 @@ void add_others(oom_message const& message, std::vector<finding>& to) {
            "fewer loader workers, pin_memory off, less offloaded to the host (FERRY_HOST_BUDGET), or a machine "
            "with more"});
       break;
-    case oom_source::xla:
-    case oom_source::tensorflow:
-    case oom_source::ggml:
-    case oom_source::nccl:
-    case oom_source::cuda_trainer:
-    case oom_source::bitsandbytes:
-      add_programs(message, to);
-      break;
     default:
       to.push_back(
           {"no_amounts",
@@ -343,6 +335,14 @@ diagnosis diagnose_oom(oom_message message, std::optional<model> const& of, bool
       break;
     case oom_source::ferry_device:
       add_ferry_device(message, made.findings);
+      break;
+    case oom_source::xla:
+    case oom_source::tensorflow:
+    case oom_source::ggml:
+    case oom_source::nccl:
+    case oom_source::cuda_trainer:
+    case oom_source::bitsandbytes:
+      add_programs(message, made.findings);
       break;
     default:
       add_others(message, made.findings);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -49,15 +50,12 @@ std::string words_of_number(oom_message const& message) {
 
 void add_calibration(page& to, calibration const& found) {
   to.heading("Against the estimate", "if it is the same model, batch and context");
-  auto const measured = fmt::format("{} were allocated or asked for, estimated are {} with everything kept",
-                                    format_bytes(found.measured), format_bytes(found.estimated));
-  if (found.too_low()) {
-    to.item("  - ", fmt::format("{}: the estimate is {:.1f}% too low, or more. The measured value is used below",
-                                measured, 100 * found.off()));
-  } else {
-    to.item("  - ", fmt::format("{}: {:.1f}% of it, and the step was not over; that contradicts nothing", measured,
-                                100 * (1 + found.off())));
-  }
+  auto const words =
+      fmt::format("{} were allocated or asked for: {:.1f}% {} the {} that are estimated with everything kept",
+                  format_bytes(found.measured), 100 * std::abs(found.off()), found.too_low() ? "above" : "below",
+                  format_bytes(found.estimated));
+  to.item("  - ", words + (found.too_low() ? ". The peak was that or more; the measured value is used below"
+                                           : ", and the step was not over: that contradicts nothing"));
   if (found.beside) {
     to.item("  - ", fmt::format("{} of the GPU were in no tensor of this run: context, gaps, other processes. That is "
                                 "used below as the reserve, unless --reserve is given",
