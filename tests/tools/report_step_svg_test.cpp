@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
 #include <string_view>
 
 #include "common/svg.hpp"
@@ -79,6 +81,14 @@ TEST(StepSvg, MarksWhereATransferStoodAgainstARecipe) {
   text.replace(at, 29, R"("transfer_us":9,"recipe_us":3)");
   auto const drawn = picture_of(read_text(text).runs.at(0));
   EXPECT_EQ(count(drawn, "class=\"axis dashed\""), 1U);
+  auto const number_after = [&](std::size_t from, std::string_view what) {
+    return std::stod(drawn.substr(drawn.find(what, from) + what.size()));
+  };
+  double const mark = number_after(drawn.rfind("<line", drawn.find("class=\"axis dashed\"")), "x1=\"");
+  for (char const* label : {">F0<", ">F1<"}) {
+    double const middle = number_after(drawn.rfind("<text", drawn.find(label)), "x=\"");
+    EXPECT_GT(std::abs(middle - mark), 8) << label << " is not crossed";
+  }
   EXPECT_THAT(drawn, HasSubstr("1  0.11 ms  h (segment 1, micro-batch 0): offloaded: 4.00 KiB"));
 }
 

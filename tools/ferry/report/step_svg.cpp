@@ -143,9 +143,31 @@ class picture {
     on.rect(from, y + lowered, width, lane_height - lowered,
             fmt::format("{} {}", kind, given_up ? "given-up" : "edged"), tip_of(one));
     auto const text = label_of(one);
-    if (width > letter_width * static_cast<double>(text.size()) + 4) {
-      on.text({from + width / 2, y + lowered + (lane_height - lowered) / 2 + 4}, text, anchor::middle);
+    double const needed = letter_width * static_cast<double>(text.size()) + 4;
+    if (width > needed) {
+      double const middle = place_between_marks(from, from + width, needed);
+      on.text({middle, y + lowered + (lane_height - lowered) / 2 + 4}, text, anchor::middle);
     }
+  }
+
+  /// The middle of the widest part that no mark's line crosses; of all of it where words of that width fit in none.
+  [[nodiscard]] double place_between_marks(double from, double to, double needed) const {
+    double begin = from;
+    double widest = needed;
+    double middle = (from + to) / 2;
+    auto const part_ends = [&](double end) {
+      if (end - begin >= widest) {
+        widest = end - begin;
+        middle = (begin + end) / 2;
+      }
+      begin = end;
+    };
+    for (auto const* mark : marks_) {
+      double const at = x(mark->at_us);
+      if (at > begin && at < to) part_ends(at);
+    }
+    part_ends(to);
+    return middle;
   }
 
   [[nodiscard]] std::string tip_of(traced_slice const& one) const {
