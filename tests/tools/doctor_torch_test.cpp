@@ -53,11 +53,15 @@ TEST(DoctorTorch, WaysStandInTheOrderThatTheirRulesDemand) {
   auto const ways = torch_ways(small_desk(6 * a_gib));
   auto const& full = way_named(ways, "gradient checkpointing");
   auto const& selective = way_named(ways, "selective checkpointing");
+  auto const& second = way_named(ways, "selective checkpointing, every second product");
   auto const& offloaded = way_named(ways, "everything offloaded");
   auto const& on_cpu = way_named(ways, "everything on the CPU");
   auto const& inputs = way_named(ways, "block inputs offloaded, blocks rebuilt");
   EXPECT_LT(selective.step_us, full.step_us);
   EXPECT_GT(selective.peak_bytes, full.peak_bytes);
+  EXPECT_LT(selective.step_us, second.step_us);
+  EXPECT_LT(second.step_us, full.step_us);
+  EXPECT_LT(second.peak_bytes, selective.peak_bytes);
   EXPECT_LT(inputs.peak_bytes, full.peak_bytes);
   EXPECT_GE(inputs.step_us, full.step_us);
   EXPECT_GT(on_cpu.step_us, offloaded.step_us) << "nothing beside it";

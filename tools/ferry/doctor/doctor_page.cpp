@@ -94,7 +94,7 @@ std::string table_of_forecasts(prescription const& made) {
   std::string rows = table_row("FERRY_POLICY=" + made.advised->policy, "the prescription", *made.advised);
   for (auto const& one : made.alternatives) rows += table_row("FERRY_POLICY=" + one.policy, "", one);
   for (auto const& way : made.in_torch) {
-    if (way.cost) rows += table_row(way.name, way.setting, *way.cost);
+    if (way.cost && !made.keeps_all()) rows += table_row(way.name, way.setting, *way.cost);
   }
   return "<div class=\"scroll\"><table><thead><tr><th>way</th><th class=\"right\">step</th><th "
          "class=\"right\">overhead</th>"

@@ -150,7 +150,7 @@ void add_prescription(page& to, prescription const& made) {
 }
 
 void add_torch_ways(page& to, prescription const& made) {
-  if (made.in_torch.empty()) return;
+  if (made.in_torch.empty() || made.keeps_all()) return;
   to.heading("In PyTorch without Ferry", fmt::format("predicted, in the same memory; the prescription: {}",
                                                      signed_percent(made.advised->overhead())));
   for (auto const& way : made.in_torch) {

@@ -193,7 +193,7 @@ prescription prescribe(question const& asked) {
   }
   if (made.advised) {
     add_variables(made);
-    if (made.advised->overhead() > 0) made.in_torch = torch_ways(at);
+    made.in_torch = torch_ways(at);
   }
   made.warnings = warnings_of(made, step);
   made.assumptions = assumptions_of(made);

@@ -54,9 +54,14 @@ struct prescription {
   std::vector<forecast> alternatives;  ///< the best first: of each policy, whole and in parts
   interconnect between{};              ///< what the GPUs exchange over
   std::vector<std::string> unfit;      ///< policies that do not fit
-  std::vector<torch_way> in_torch;     ///< for those who cannot link Ferry; none where everything fits
+  std::vector<torch_way> in_torch;     ///< for those who cannot link Ferry
   largest batch;
   largest context;
+
+  /// Whether everything stays, and nothing needs to be done.
+  [[nodiscard]] bool keeps_all() const noexcept {
+    return advised && advised->policy == "keep" && advised->accumulate == 1;
+  }
 
   std::vector<std::string> warnings;
   std::vector<std::pair<std::string, std::string>> variables;

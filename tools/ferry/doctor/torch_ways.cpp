@@ -25,6 +25,7 @@ struct part_cost {
 struct item_sums {
   std::size_t all = 0;
   std::size_t inputs = 0;      ///< of segments
+  std::size_t last_input = 0;  ///< the head's, which no block's rule is about
   std::size_t cheap = 0;       ///< what neither a product nor attention makes
   std::size_t largest = 0;     ///< segment but for its input, with what its backward needs
   std::size_t most_cheap = 0;  ///< of a segment, with what its backward needs
@@ -46,6 +47,7 @@ item_sums sums_of(profile const& step) {
       made.all += item.bytes;
       if (item.name == "x") {
         made.inputs += item.bytes;
+        made.last_input = item.bytes;
         continue;
       }
       inside += item.bytes;
@@ -91,6 +93,32 @@ part_cost selective(part_of_step const& part) {
   return {of.all - of.cheap + of.most_cheap, 0, unlimited_us(part.step) + of.cheap_us, of.cheap_us};
 }
 
+/// What of an item every second product makes: with keys apart from queries and values that is they, the projection and
+/// the gate's partner; else the projection.
+double share_of_second(model const& of, profile_item const& item) {
+  if (item.name == "mid" || item.name == "up") return 1;
+  bool const keys = item.name == "qkv" && of.kind == model_kind::llama && !of.joined;
+  return keys ? static_cast<double>(of.kv_heads) / (of.heads + 2 * of.kv_heads) : 0;
+}
+
+part_cost every_second(part_of_step const& part) {
+  auto made = selective(part);
+  double most = 0;
+  for (auto const& segment : part.step.segments) {
+    double inside = 0;
+    for (auto const& item : segment.items) {
+      double const share = share_of_second(part.of, item);
+      inside += share * static_cast<double>(item.bytes);
+      made.recompute_us += share * item.recipe_us.value_or(0);
+      made.part_us += share * item.recipe_us.value_or(0);
+    }
+    most = std::max(most, inside);
+    made.peak_bytes -= static_cast<std::size_t>(inside);
+  }
+  made.peak_bytes += static_cast<std::size_t>(most);
+  return made;
+}
+
 /// A copy stands between each operation and the next, both ways.
 part_cost saved_on_cpu(part_of_step const& part) {
   auto const of = sums_of(part.step);
@@ -108,17 +136,18 @@ part_cost offloaded(part_of_step const& part) {
 /// Two blocks' inputs are on the device, the rest on their way or on the host.
 part_cost inputs_offloaded(part_of_step const& part) {
   auto const of = sums_of(part.step);
-  auto const t = times_of_copies(part, of.inputs);
+  std::size_t const sent = of.inputs - of.last_input;
+  auto const t = times_of_copies(part, sent);
   double const backward_us = std::max(t.backward_us + of.rebuild_us, t.in_us);
-  return {of.largest + 2 * of.inputs / part.step.segments.size(), of.inputs,
-          std::max(t.forward_us, t.out_us) + backward_us, of.rebuild_us};
+  return {of.largest + 2 * of.last_input, sent, std::max(t.forward_us, t.out_us) + backward_us, of.rebuild_us};
 }
 
 part_cost inputs_on_cpu(part_of_step const& part) {
   auto const of = sums_of(part.step);
-  auto const t = times_of_copies(part, of.inputs);
-  return {of.largest + of.inputs / part.step.segments.size(), of.inputs,
-          t.forward_us + t.backward_us + of.rebuild_us + t.out_us + t.in_us, of.rebuild_us};
+  std::size_t const sent = of.inputs - of.last_input;
+  auto const t = times_of_copies(part, sent);
+  return {of.largest + of.last_input, sent, t.forward_us + t.backward_us + of.rebuild_us + t.out_us + t.in_us,
+          of.rebuild_us};
 }
 
 using rule = part_cost (*)(part_of_step const&);
@@ -172,9 +201,9 @@ std::vector<torch_way> torch_ways(desk const& at) {
        "activation_checkpoint.mode=full; FSDP apply_activation_checkpointing",
        checkpointed},
       {"selective checkpointing",
-       "torch.utils.checkpoint with create_selective_checkpoint_contexts that saves products and attention; torchtitan "
-       "activation_checkpoint.mode=selective",
-       selective},
+       "torch.utils.checkpoint with create_selective_checkpoint_contexts that saves products and attention", selective},
+      {"selective checkpointing, every second product", "torchtitan activation_checkpoint.mode=selective",
+       every_second},
       {"block inputs offloaded, blocks rebuilt",
        "Unsloth use_gradient_checkpointing=\"unsloth\"; torchtune enable_activation_checkpointing with "
        "enable_activation_offloading",
