@@ -92,12 +92,12 @@ void add_planned(std::vector<forecast>& to, desk const& at, int kept) {
   }
   std::ranges::stable_sort(candidates, {}, &candidate::least_us);
   constexpr std::ptrdiff_t most_planned = 2;  // an answer is wanted at once
-  for (auto const& [part, least] : candidates) {
-    bool const whole = part == at.of.batch;
-    bool const hopeless = std::ranges::any_of(to, [&](forecast const& one) { return one.step_us <= least; }) ||
+  for (auto const& next : candidates) {
+    bool const whole = next.part == at.of.batch;
+    bool const hopeless = std::ranges::any_of(to, [&](forecast const& one) { return one.step_us <= next.least_us; }) ||
                           std::ranges::count(to, "auto", &forecast::policy) == most_planned;
     if (hopeless && !whole) continue;
-    if (auto made = by_planner(at, part)) to.push_back(std::move(*made));
+    if (auto made = by_planner(at, next.part)) to.push_back(std::move(*made));
   }
 }
 
